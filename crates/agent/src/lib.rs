@@ -1,0 +1,1 @@
+//! Carries out the controller's tasks on a node: fragments, mounts, staging.

@@ -1,0 +1,2 @@
+//! The `dwstat` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! The `forebay` and `dwstat` commands.

@@ -1,0 +1,1 @@
+//! Attach, path and handle operations, stripe I/O.

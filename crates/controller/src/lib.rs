@@ -1,0 +1,1 @@
+//! Registry, allocation and the job life cycle.

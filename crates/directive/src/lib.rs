@@ -1,0 +1,1 @@
+//! #DW and #BB job directives: text to typed directives and back.

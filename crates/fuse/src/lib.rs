@@ -1,0 +1,1 @@
+//! Kernel adapter: DWFS as a FUSE mount.

@@ -1,0 +1,11 @@
+//! Nouns and rules of the burst buffer.
+//!
+//! Pure: no clock, no file, no thread, no randomness. Everything that several crates must agree on is here, so that
+//! it can be tested by properties: sizes and their units, pools and granules, allocation over nodes, the states of
+//! the DataWarp objects, the life cycle of a job and the stripe arithmetic of the file system.
+
+pub mod ids;
+pub mod lifecycle;
+pub mod objects;
+pub mod state;
+pub mod units;

@@ -1,0 +1,1 @@
+//! Metadata service, data service and fragment store of DWFS.

@@ -1,0 +1,1 @@
+//! Parallel, verified, resumable copies between a parallel file system and an instance.

@@ -1,0 +1,1 @@
+//! Scratch directories, users, mounts and faults for the tests.

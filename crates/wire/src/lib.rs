@@ -1,0 +1,1 @@
+//! Requests and answers between the file system's client and its servers.
