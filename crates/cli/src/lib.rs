@@ -1,1 +1,8 @@
 //! The `forebay` and `dwstat` commands.
+//!
+//! `forebay run` is the controller, the agent and the workload manager of one machine in one process: it reads the
+//! script's directives, asks the registry for space, has the agent library make, fill, mount and empty it, and runs the
+//! script in between. User-facing text and exit statuses are made here and only here.
+
+pub mod exit;
+pub mod state_dir;
