@@ -5,4 +5,6 @@
 //! script in between. User-facing text and exit statuses are made here and only here.
 
 pub mod exit;
+pub mod interrupt;
+pub mod job;
 pub mod state_dir;

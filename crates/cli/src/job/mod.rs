@@ -1,0 +1,7 @@
+//! Running one job: from its script to its summary.
+//!
+//! `environment` and `sbatch` are pure; `script` owns the child process.
+
+pub mod environment;
+pub mod sbatch;
+pub mod script;

@@ -1,0 +1,219 @@
+//! The script's process: its start, its end, and the end of what it left running.
+//!
+//! The script runs in a process group of its own, with standard input from /dev/null as in a batch job (an interactive
+//! shell keeps the terminal and gets it as foreground group). The group is what an interrupt ends and what is swept
+//! after the script's own end: a background process that still wrote while results are staged out would make the
+//! stage-out a matter of luck. Processes that left the group (setsid) are not hunted down; the unmount names them.
+
+use rustix::process::{Pid, Signal, WaitOptions};
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// Time between SIGTERM and SIGKILL for an interrupted script, Slurm's default KillWait.
+pub const KILL_WAIT: Duration = Duration::from_secs(30);
+
+/// Time that processes left behind by the script get between SIGTERM and SIGKILL.
+const LEFTOVER_WAIT: Duration = Duration::from_secs(2);
+
+/// How often the end of a process group is looked for: there is no event for it.
+const GROUP_POLL: Duration = Duration::from_millis(5);
+
+/// What to run.
+#[derive(Debug)]
+pub struct ScriptCommand {
+    /// The script or shell.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<OsString>,
+    /// Working directory.
+    pub directory: PathBuf,
+    /// Variables added to the environment of this process.
+    pub variables: Vec<(String, OsString)>,
+    /// Keep the terminal as standard input and make the group its foreground group.
+    pub interactive: bool,
+}
+
+/// A running script.
+#[derive(Debug)]
+pub struct Script {
+    child: Child,
+    group: Pid,
+    interactive: bool,
+}
+
+/// The process group of a script; may be used from the interrupt hook while the script is awaited elsewhere.
+#[derive(Clone, Copy, Debug)]
+pub struct ScriptGroup(Pid);
+
+impl ScriptCommand {
+    /// Starts it.
+    pub fn spawn(&self) -> io::Result<Script> {
+        let mut command = Command::new(&self.program);
+        command
+            .args(&self.arguments)
+            .current_dir(&self.directory)
+            .envs(self.variables.iter().map(|(name, value)| (name, value)))
+            .process_group(0);
+        if !self.interactive {
+            command.stdin(Stdio::null());
+        }
+        let child = command.spawn()?;
+        let group = Pid::from_child(&child);
+        if self.interactive {
+            give_terminal(group);
+        }
+        Ok(Script { child, group, interactive: self.interactive })
+    }
+}
+
+impl Script {
+    /// Its process id, which is its group's id.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Its group, for the interrupt hook.
+    pub fn group(&self) -> ScriptGroup {
+        ScriptGroup(self.group)
+    }
+
+    /// Waits for its end, then ends what it left running. Gives the script's status and whether something was left.
+    pub fn wait(mut self) -> io::Result<(ExitStatus, bool)> {
+        let status = self.child.wait();
+        if self.interactive {
+            give_terminal(rustix::process::getpgrp());
+        }
+        let swept = ScriptGroup(self.group).sweep(LEFTOVER_WAIT);
+        Ok((status?, swept))
+    }
+}
+
+impl ScriptGroup {
+    /// The group of a script that an earlier run recorded; the caller has checked that the pid was not reused.
+    pub fn from_recorded(pid: u32) -> Option<ScriptGroup> {
+        i32::try_from(pid).ok().and_then(Pid::from_raw).map(ScriptGroup)
+    }
+
+    /// Asks the group to end; a stopped one is woken to hear it.
+    pub fn terminate(self, signal: i32) {
+        let signal = if signal == libc::SIGINT { Signal::INT } else { Signal::TERM };
+        // ESRCH: the group is gone already, which is what is wanted.
+        let _ = rustix::process::kill_process_group(self.0, signal);
+        let _ = rustix::process::kill_process_group(self.0, Signal::CONT);
+    }
+
+    /// Ends it for good.
+    pub fn kill(self) {
+        let _ = rustix::process::kill_process_group(self.0, Signal::KILL);
+    }
+
+    /// Ends every process of the group, with SIGKILL after `wait`. True when there were any.
+    pub fn sweep(self, wait: Duration) -> bool {
+        if self.is_gone() {
+            return false;
+        }
+        self.terminate(libc::SIGTERM);
+        if !self.gone_within(wait) {
+            self.kill();
+            self.gone_within(LEFTOVER_WAIT);
+        }
+        true
+    }
+
+    fn gone_within(self, limit: Duration) -> bool {
+        let end = Instant::now() + limit;
+        while !self.is_gone() {
+            if Instant::now() >= end {
+                return false;
+            }
+            std::thread::sleep(GROUP_POLL);
+        }
+        true
+    }
+
+    fn is_gone(self) -> bool {
+        // This process is the subreaper of what the script leaves: without the wait the dead would count as living.
+        while let Ok(Some(_)) = rustix::process::waitpgid(self.0, WaitOptions::NOHANG) {}
+        rustix::process::test_kill_process_group(self.0).is_err()
+    }
+}
+
+/// Makes this process the one that orphans of the script are handed to, so that their ends can be awaited.
+pub fn adopt_orphans() {
+    // Without it only the end of left-over processes is seen later; nothing depends on it.
+    let _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
+}
+
+/// Makes `group` the foreground group of the terminal, if standard input is one.
+fn give_terminal(group: Pid) {
+    // A background process that changes the foreground group gets SIGTTOU, which would stop forebay itself.
+    // SAFETY: ignoring a signal has no preconditions; the shell's own dispositions are reset at its exec.
+    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+    let _ = rustix::termios::tcsetpgrp(rustix::stdio::stdin(), group);
+    // SAFETY: as above.
+    unsafe { libc::signal(libc::SIGTTOU, libc::SIG_DFL) };
+}
+
+/// The status that a shell would report: the script's own, or 128 + the signal that ended it.
+pub fn shell_status(status: ExitStatus) -> u8 {
+    let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255);
+    u8::try_from(number & 0xff).unwrap_or(255)
+}
+
+/// The program that runs a script: `#!` line or, without one, /bin/sh. The script itself is the first argument.
+pub fn needs_shell(script: &[u8]) -> bool {
+    !script.starts_with(b"#!")
+}
+
+/// True when `path` can be executed as it is.
+pub fn is_executable(path: &Path) -> bool {
+    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(text: &str) -> ScriptCommand {
+        ScriptCommand {
+            program: "/bin/sh".into(),
+            arguments: vec!["-c".into(), text.into()],
+            directory: "/".into(),
+            variables: vec![("GIVEN".into(), "yes".into())],
+            interactive: false,
+        }
+    }
+
+    #[test]
+    fn the_status_is_the_scripts_own() {
+        adopt_orphans();
+        let (status, swept) = run("test \"$GIVEN\" = yes && exit 7").spawn().unwrap().wait().unwrap();
+        assert_eq!((shell_status(status), swept), (7, false));
+        let (status, _) = run("kill -9 $$").spawn().unwrap().wait().unwrap();
+        assert_eq!(shell_status(status), 137);
+    }
+
+    #[test]
+    fn what_the_script_leaves_running_is_ended() {
+        adopt_orphans();
+        let script = run("sleep 1000 & exit 0").spawn().unwrap();
+        let group = script.group();
+        let (status, swept) = script.wait().unwrap();
+        assert_eq!((shell_status(status), swept), (0, true));
+        assert!(group.is_gone());
+    }
+
+    #[test]
+    fn an_interrupt_ends_the_whole_group() {
+        adopt_orphans();
+        let script = run("sleep 1000; sleep 1000").spawn().unwrap();
+        let group = script.group();
+        group.terminate(libc::SIGTERM);
+        let (status, _) = script.wait().unwrap();
+        assert_eq!(shell_status(status), 143);
+    }
+}
