@@ -1,0 +1,65 @@
+# Every command of the project. `make help` lists them.
+#
+# From a fresh clone on Debian 12 with Rust, Python and a C compiler, `make demo` and `make test` each do their own set-up.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+
+CARGO ?= cargo
+PYTHON ?= /usr/bin/python3
+PREFIX ?= /usr/local
+DESTDIR ?=
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+PROGRAMS := forebay dwstat
+
+.DEFAULT_GOAL := help
+.PHONY: help setup build check test demo bench install uninstall clean lint
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
+
+setup: ## install (as root) or name what the other targets need
+	@scripts/setup.sh
+
+build: ## the programs, optimised, in target/release
+	$(CARGO) build --release --locked --package forebay-cli --bins
+
+lint:
+	$(CARGO) fmt --all --check
+	@scripts/check-layers.py
+	@scripts/tidy.py
+	@$(PYTHON) -m unittest discover --start-directory tests/layers
+	@$(PYTHON) -m unittest discover --start-directory tests/bench
+	@command -v shellcheck >/dev/null || { echo "check: shellcheck is missing: run 'make setup'" >&2; exit 1; }
+	@git ls-files -z --cached --others --exclude-standard '*.sh' .ci/run | xargs -0 shellcheck --severity=warning
+
+check: lint ## quick: format, lints, layering, unit tests
+	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
+	$(CARGO) test --workspace --locked --lib --bins
+
+test: ## set-up and every test; needs root
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory lint
+	@scripts/run-tests.sh
+
+demo: ## a job on real input: spectra, SQLite and checkpoints, on the burst buffer and beside it
+	@scripts/setup.sh demo
+	@$(MAKE) --no-print-directory build
+	@$(PYTHON) examples/demo/run.py --forebay "$(TARGET)/release/forebay"
+
+bench: ## ratios to the bare file system; prints a table, writes target/bench.json; needs root
+	@scripts/setup.sh bench
+	@$(MAKE) --no-print-directory build
+	@$(PYTHON) benches/run.py --forebay "$(TARGET)/release/forebay"
+
+install: build ## the programs into PREFIX/bin (default /usr/local)
+	install -d "$(DESTDIR)$(PREFIX)/bin" "$(DESTDIR)$(PREFIX)/share/doc/forebay"
+	cd "$(TARGET)/release" && install -m 0755 $(PROGRAMS) "$(abspath $(DESTDIR)$(PREFIX))/bin"
+	install -m 0644 README.md LICENSE docs/*.md "$(DESTDIR)$(PREFIX)/share/doc/forebay"
+
+uninstall: ## what `make install` put there
+	rm -f $(addprefix "$(DESTDIR)$(PREFIX)/bin"/,$(PROGRAMS))
+	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/forebay"
+
+clean: ## everything that was built
+	$(CARGO) clean

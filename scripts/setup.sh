@@ -1,0 +1,136 @@
+#!/bin/bash
+# Sees to it that this machine has what a make target needs: Debian packages, the Rust toolchain, a C compiler, /dev/fuse.
+#
+# usage: scripts/setup.sh [demo|test|bench]...      (nothing named: all of them)
+#
+# As root it installs what is missing with apt-get. As another user it changes nothing and prints what is missing and the
+# command that installs it. Nothing missing means nothing done, so it costs a fraction of a second on later runs.
+# Exit status: 0 all is there, 1 something is missing (named on stderr), 2 wrong usage.
+set -euo pipefail
+
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+root=$(dirname "$here")
+uses=("$@")
+[ ${#uses[@]} -gt 0 ] || uses=(demo test bench)
+
+for use in "${uses[@]}"; do
+    case $use in
+        demo | test | bench) ;;
+        *)
+            echo "setup: unknown purpose '$use': expected demo, test or bench" >&2
+            exit 2
+            ;;
+    esac
+done
+
+problems=0
+problem() {
+    problems=$((problems + 1))
+    printf 'setup: %s\n' "$@" >&2
+}
+
+# Prints the packages of packages.txt that serve one of the purposes asked for.
+wanted_packages() {
+    local line package purposes use
+    while IFS= read -r line; do
+        line=${line%%#*}
+        read -r package purposes <<<"$line"
+        [ -n "$package" ] || continue
+        for use in "${uses[@]}"; do
+            case ",${purposes:-test}," in
+                *",$use,"*)
+                    echo "$package"
+                    break
+                    ;;
+            esac
+        done
+    done <"$here/packages.txt"
+}
+
+installed() {
+    [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing_packages() {
+    local package
+    for package in $(wanted_packages); do
+        installed "$package" || echo "$package"
+    done
+}
+
+apt_install() {
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get -qq -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends "$@" >/dev/null
+}
+
+check_packages() {
+    local missing
+    if ! command -v dpkg-query >/dev/null; then
+        echo "setup: this is not Debian or a relative of it, so packages are not checked; wanted are:" \
+            "$(wanted_packages | tr '\n' ' ')" >&2
+        return
+    fi
+    mapfile -t missing < <(missing_packages)
+    [ ${#missing[@]} -gt 0 ] || return 0
+    if [ "$(id -u)" != 0 ]; then
+        problem "these packages are missing: ${missing[*]}" \
+            "install them with: sudo apt-get install --no-install-recommends ${missing[*]}"
+        return
+    fi
+    echo "setup: installing ${missing[*]}"
+    # A package index may be absent or out of date on a fresh machine, a mirror may fail once: refresh, try, try again.
+    local attempt
+    for attempt in 1 2; do
+        apt-get -qq update || echo "setup: attempt $attempt: apt-get update failed, trying with the index that is there" >&2
+        apt_install "${missing[@]}" && break
+    done
+    mapfile -t missing < <(missing_packages)
+    [ ${#missing[@]} -eq 0 ] || problem "apt-get could not install: ${missing[*]} (its messages are above)"
+}
+
+# version_at_least HAVE WANTED, both dotted numbers
+version_at_least() {
+    [ "$(printf '%s\n%s\n' "$2" "$1" | sort -V | head -n 1)" = "$2" ]
+}
+
+check_rust() {
+    local channel have
+    channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$root/rust-toolchain.toml")
+    if command -v rustup >/dev/null && [ -z "${RUSTUP_TOOLCHAIN:-}" ]; then
+        rustup run "$channel" cargo --version >/dev/null 2>&1 && return
+        echo "setup: installing the Rust toolchain $channel"
+        rustup toolchain install "$channel" --profile minimal --component rustfmt --component clippy >&2 ||
+            problem "rustup could not install Rust $channel, which rust-toolchain.toml asks for" \
+                "install it by hand, or choose another one that is at least as new: RUSTUP_TOOLCHAIN=stable make ..."
+        return
+    fi
+    if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+        problem "cargo and rustc were not found: install Rust $channel or newer (https://rustup.rs)"
+        return
+    fi
+    have=$(rustc --version | sed 's/^rustc \([0-9.]*\).*/\1/')
+    version_at_least "$have" "$channel" ||
+        problem "rustc is version $have, wanted is $channel or newer: install it with rustup (https://rustup.rs)"
+}
+
+check_tools() {
+    command -v cc >/dev/null || problem "no C compiler: install gcc (the bundled SQLite and the bench's I/O probe are C)"
+    command -v git >/dev/null || problem "git was not found: install git"
+    [ -x /usr/bin/python3 ] || problem "/usr/bin/python3 was not found: install python3"
+}
+
+# A missing /dev/fuse is a failure for what measures or tests the mounts; the demo also works without one, and says so.
+check_fuse() {
+    [ -c /dev/fuse ] && return
+    [ "$(id -u)" = 0 ] && modprobe fuse 2>/dev/null && [ -c /dev/fuse ] && return
+    case " ${uses[*]} " in
+        *" test "* | *" bench "*) problem "/dev/fuse is missing: load the kernel module with 'modprobe fuse' as root" ;;
+        *) echo "setup: /dev/fuse is missing: only the serving ways without FUSE are possible" >&2 ;;
+    esac
+}
+
+check_packages
+check_rust
+check_tools
+check_fuse
+[ "$problems" = 0 ]
