@@ -1,1 +1,26 @@
-//! Carries out the controller's tasks on a node: fragments, mounts, staging.
+//! The agent: carries out the controller's tasks on one machine.
+//!
+//! It makes fragments (XFS images of fixed size, or directories), attaches instances, mounts their namespaces where the
+//! job looks for them, stages data in and out, and removes everything again. The controller decides, the agent does;
+//! it keeps no state but one directory per instance (`instance.json`, locks, socket and log of the instance process).
+//!
+//! Every step can be cut off by a crash and be done again: see [`Agent`] for the order of events.
+
+mod agent;
+mod attachment;
+mod capabilities;
+mod description;
+mod error;
+mod loop_device;
+mod serving;
+mod stage;
+mod usage;
+
+pub use agent::Agent;
+pub use attachment::{Attachment, Unmounted};
+pub use capabilities::{Capabilities, Feature, Lack};
+pub use description::{ConfigurationDescription, FragmentDescription, InstanceDescription};
+pub use error::{AgentError, DescriptionFault, RecordFault};
+pub use serving::{Obstacle, Serving};
+pub use stage::{Direction, StageError, StageKind, StageTask};
+pub use usage::Usage;

@@ -1,0 +1,272 @@
+//! What can go wrong in the agent's work, as data.
+//!
+//! Texts are for the person in front of the command; each variant names what was touched and who can act.
+
+use crate::serving::{Obstacle, Serving};
+use forebay_model::ids::{ConfigurationId, InstanceId};
+use forebay_model::units::Bytes;
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// A failed task of the agent.
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    /// The instance is not on this machine.
+    #[error("instance {instance} does not exist here: {directory:?} holds no record of it")]
+    UnknownInstance {
+        /// Id asked for.
+        instance: InstanceId,
+        /// Its state directory.
+        directory: PathBuf,
+    },
+    /// The instance has no such configuration.
+    #[error("instance {instance} has no configuration {configuration}; it has {known:?}")]
+    UnknownConfiguration {
+        /// The instance.
+        instance: InstanceId,
+        /// Id asked for.
+        configuration: ConfigurationId,
+        /// Ids it has.
+        known: Vec<ConfigurationId>,
+    },
+    /// The description cannot be carried out.
+    #[error("the description of instance {instance} is wrong: {fault}")]
+    BadDescription {
+        /// The instance.
+        instance: InstanceId,
+        /// What is wrong with it.
+        fault: DescriptionFault,
+    },
+    /// An instance of this id exists and was made from another description.
+    #[error("instance {instance} exists already in {directory:?} and was made from another description")]
+    DescriptionDiffers {
+        /// The instance.
+        instance: InstanceId,
+        /// Its state directory.
+        directory: PathBuf,
+    },
+    /// The wanted way of serving cannot work here.
+    #[error("the instance cannot be served as wanted ({}): {obstacle}", serving.describe())]
+    ServingImpossible {
+        /// What was wanted.
+        serving: Serving,
+        /// Why not.
+        obstacle: Obstacle,
+    },
+    /// Making the instance was broken off; it must be made again or destroyed.
+    #[error("instance {instance} was only made in part: create it again or destroy it")]
+    Incomplete {
+        /// The instance.
+        instance: InstanceId,
+    },
+    /// The record of an instance cannot be understood.
+    #[error("{path:?} is not a record of an instance that this version reads: {fault}")]
+    BadRecord {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        fault: RecordFault,
+    },
+    /// Somebody is attached to the instance.
+    #[error("instance {instance} is in use by process {}", list(holders))]
+    InUse {
+        /// The instance.
+        instance: InstanceId,
+        /// The processes, as far as they can be seen.
+        holders: Vec<u32>,
+    },
+    /// The disk of a storage node has no room for the fragment.
+    #[error("{directory:?} has no room for a fragment of {} bytes: {} bytes are free", wanted.0, free.0)]
+    NoRoom {
+        /// Directory of the fragment.
+        directory: PathBuf,
+        /// Bytes to be reserved.
+        wanted: Bytes,
+        /// Bytes the file system has free.
+        free: Bytes,
+    },
+    /// The file system under a fragment cannot promise space.
+    #[error("the file system of {directory:?} cannot reserve space for a fragment of fixed size")]
+    CannotReserve {
+        /// Directory of the fragment.
+        directory: PathBuf,
+    },
+    /// A program that the agent runs failed.
+    #[error("{program} failed on {path:?} ({status}): {output}")]
+    Program {
+        /// Name of the program.
+        program: &'static str,
+        /// What it worked on.
+        path: PathBuf,
+        /// Its exit status.
+        status: std::process::ExitStatus,
+        /// What it said.
+        output: String,
+    },
+    /// A directory that should be the agent's own holds something else.
+    #[error("{path:?} is not empty: it was not made for this instance, move its content away")]
+    MountPointNotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Another process works on the instance for longer than the agent waits.
+    #[error("instance {instance} is locked by process {} for more than {} s", list(holders), waited.as_secs())]
+    Locked {
+        /// The instance.
+        instance: InstanceId,
+        /// The processes, as far as they can be seen.
+        holders: Vec<u32>,
+        /// How long the agent waited.
+        waited: Duration,
+    },
+    /// The instance process ended while it was needed.
+    #[error(
+        "the process serving instance {instance} has died; what was written is still in the fragments; see {log:?}"
+    )]
+    ProcessDied {
+        /// The instance.
+        instance: InstanceId,
+        /// What it said before.
+        log: PathBuf,
+    },
+    /// The instance process did not come up or did not answer.
+    #[error("the process serving instance {instance} did not answer for {} s; see {log:?}", waited.as_secs())]
+    ProcessSilent {
+        /// The instance.
+        instance: InstanceId,
+        /// What it said.
+        log: PathBuf,
+        /// How long the agent waited.
+        waited: Duration,
+    },
+    /// The instance process refused a request.
+    #[error("the process serving instance {instance} could not {request}: {reason}; see {log:?}")]
+    ProcessRefused {
+        /// The instance.
+        instance: InstanceId,
+        /// What was asked.
+        request: &'static str,
+        /// Its answer.
+        reason: String,
+        /// What it said besides.
+        log: PathBuf,
+    },
+    /// The instance process speaks another version of the protocol, or something that is none.
+    #[error(
+        "the process serving instance {instance} gave an answer that this version does not understand: {answer}"
+    )]
+    ProcessProtocol {
+        /// The instance.
+        instance: InstanceId,
+        /// The answer, shortened.
+        answer: String,
+    },
+    /// The configuration is not mounted by this attachment.
+    #[error("configuration {configuration} is not mounted")]
+    NotMounted {
+        /// The configuration.
+        configuration: ConfigurationId,
+    },
+    /// A system call failed.
+    #[error("cannot {operation} {path:?}: {source}")]
+    System {
+        /// What was done, as a verb phrase.
+        operation: &'static str,
+        /// To what.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+}
+
+/// What is wrong with a description.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DescriptionFault {
+    /// No fragment.
+    #[error("it has no fragment")]
+    NoFragment,
+    /// No configuration.
+    #[error("it has no configuration")]
+    NoConfiguration,
+    /// A path is relative.
+    #[error("{0:?} is not an absolute path without `.` and `..`")]
+    PathNotAbsolute(PathBuf),
+    /// One path serves two purposes, or lies within another one of the instance.
+    #[error("{0:?} and {1:?} overlap")]
+    PathsOverlap(PathBuf, PathBuf),
+    /// An id is used twice.
+    #[error("{kind} {id} occurs twice")]
+    DuplicateId {
+        /// `fragment` or `configuration`.
+        kind: &'static str,
+        /// The id.
+        id: u64,
+    },
+    /// A fragment has no space.
+    #[error("fragment {id} has a capacity of {} bytes, at least {} are needed", capacity.0, least.0)]
+    CapacityTooSmall {
+        /// The fragment.
+        id: u64,
+        /// Its capacity.
+        capacity: Bytes,
+        /// What is needed.
+        least: Bytes,
+    },
+    /// The layout of files is out of range.
+    #[error("the default layout is out of range: stripe size {} bytes, {substripes} substripes", stripe_size.0)]
+    BadLayout {
+        /// Stripe size.
+        stripe_size: Bytes,
+        /// Substripes.
+        substripes: u32,
+    },
+    /// The label cannot be shown as the source of a mount.
+    #[error("the label {0:?} is empty, too long or has characters that a mount table cannot show")]
+    BadLabel(String),
+}
+
+/// What is wrong with a record on disk.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordFault {
+    /// Not JSON, or not the JSON of a record.
+    #[error(transparent)]
+    Syntax(#[from] serde_json::Error),
+    /// Made by another version.
+    #[error("its format is {found}, this version reads {known}")]
+    Format {
+        /// The number in the file.
+        found: u64,
+        /// The number this version writes.
+        known: u64,
+    },
+    /// It lies in the directory of another instance.
+    #[error("it describes instance {0}")]
+    OtherInstance(InstanceId),
+    /// Larger than any record can be.
+    #[error("it has {size} bytes, more than the {limit} a record can have")]
+    TooLarge {
+        /// Size of the file.
+        size: u64,
+        /// The limit.
+        limit: u64,
+    },
+}
+
+impl AgentError {
+    /// A failed system call on a path.
+    pub(crate) fn system(
+        operation: &'static str,
+        path: impl Into<PathBuf>,
+        source: impl Into<io::Error>,
+    ) -> AgentError {
+        AgentError::System { operation, path: path.into(), source: source.into() }
+    }
+}
+
+fn list(pids: &[u32]) -> String {
+    if pids.is_empty() {
+        return "(not visible)".to_owned();
+    }
+    pids.iter().map(u32::to_string).collect::<Vec<_>>().join(", ")
+}
