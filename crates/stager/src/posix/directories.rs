@@ -1,0 +1,77 @@
+//! Descriptors of directories by path.
+//!
+//! A small cache, because the files of one directory are staged one after the other: the path is resolved once, not once per
+//! operation. A cached descriptor stays the directory it was even when somebody renames it; a stage that races with a rename
+//! of its own directories sees the tree as it was found.
+//!
+//! Any thread; one lock, held only for the look-up, never while the kernel resolves a path.
+
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use rustix::fs::{self, Mode, OFlags, ResolveFlags};
+use rustix::io::Errno;
+
+use super::cause::failed;
+use crate::tree::{Cause, TreeError};
+
+/// Descriptors kept.
+const KEPT_MAX: usize = 32;
+/// `RESOLVE_BENEATH` reports EAGAIN when a rename elsewhere races with it; the kernel's advice is to try again.
+const AGAIN_MAX: u32 = 64;
+
+/// See the module.
+pub struct Directories {
+    root: Arc<OwnedFd>,
+    confined: bool,
+    recent: Mutex<VecDeque<(PathBuf, Arc<OwnedFd>)>>,
+}
+
+impl Directories {
+    /// `root` is a directory.
+    pub fn new(root: OwnedFd, confined: bool) -> Self {
+        Self { root: Arc::new(root), confined, recent: Mutex::default() }
+    }
+
+    /// A descriptor (`O_PATH`) of the directory at `path`.
+    pub fn open(&self, path: &Path, operation: &'static str) -> Result<Arc<OwnedFd>, TreeError> {
+        if path.as_os_str().is_empty() {
+            return Ok(Arc::clone(&self.root));
+        }
+        if let Some(found) = self.cached(path) {
+            return Ok(found);
+        }
+        let opened = Arc::new(self.resolve(path, operation)?);
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        recent.push_front((path.to_path_buf(), Arc::clone(&opened)));
+        recent.truncate(KEPT_MAX);
+        Ok(opened)
+    }
+
+    fn cached(&self, path: &Path) -> Option<Arc<OwnedFd>> {
+        let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
+        let at = recent.iter().position(|(known, _)| known == path)?;
+        if at > 0 {
+            recent.swap(0, at);
+        }
+        recent.front().map(|(_, directory)| Arc::clone(directory))
+    }
+
+    fn resolve(&self, path: &Path, operation: &'static str) -> Result<OwnedFd, TreeError> {
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        if !self.confined {
+            return fs::openat(&*self.root, path, flags, Mode::empty()).map_err(failed(operation));
+        }
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+        for _ in 0..AGAIN_MAX {
+            match fs::openat2(&*self.root, path, flags, Mode::empty(), beneath) {
+                Err(Errno::AGAIN | Errno::INTR) => {}
+                Err(Errno::XDEV) => return Err(TreeError { operation, cause: Cause::LeadsOutside }),
+                answer => return answer.map_err(failed(operation)),
+            }
+        }
+        Err(TreeError { operation, cause: Cause::Stale })
+    }
+}
