@@ -4,8 +4,11 @@
 //! it can be tested by properties: sizes and their units, pools and granules, allocation over nodes, the states of
 //! the DataWarp objects, the life cycle of a job and the stripe arithmetic of the file system.
 
+pub mod allocate;
+pub mod capacity;
 pub mod ids;
 pub mod lifecycle;
 pub mod objects;
+pub mod pool;
 pub mod state;
 pub mod units;
