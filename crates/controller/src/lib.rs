@@ -1,1 +1,15 @@
 //! Registry, allocation and the job life cycle.
+//!
+//! [`registry::Registry`] is the one durable record of what exists: pools, nodes, sessions, instances and the rest of
+//! the DataWarp objects, and where every job stands. [`job::step`] is the pure rule that says what a job does next.
+//! The crate moves no data bytes and mounts nothing: a driver reads the step's effect, has the agent carry it out and
+//! reports back. Nothing here reads a clock; times come in as whole seconds since the epoch.
+
+#![forbid(unsafe_code)]
+
+pub mod error;
+pub mod job;
+pub mod process;
+pub mod record;
+pub mod registry;
+pub mod request;
