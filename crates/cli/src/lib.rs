@@ -4,6 +4,7 @@
 //! script's directives, asks the registry for space, has the agent library make, fill, mount and empty it, and runs the
 //! script in between. User-facing text and exit statuses are made here and only here.
 
+pub mod config;
 pub mod exit;
 pub mod interrupt;
 pub mod job;

@@ -18,10 +18,14 @@ pub const STATE_DIR_VARIABLE: &str = "FOREBAY_STATE_DIR";
 #[derive(Debug, thiserror::Error)]
 pub enum StateDirError {
     /// Neither of the variables is set.
-    #[error("cannot tell where to keep state: set HOME, XDG_STATE_HOME or {STATE_DIR_VARIABLE}, or give --state-dir")]
+    #[error(
+        "cannot tell where to keep state: set HOME, XDG_STATE_HOME or {STATE_DIR_VARIABLE}, or give --state-dir"
+    )]
     NoHome,
     /// A relative path would mean another directory for every command.
-    #[error("the state directory must be an absolute path, {given:?} is not: check --state-dir, {STATE_DIR_VARIABLE} and XDG_STATE_HOME")]
+    #[error(
+        "the state directory must be an absolute path, {given:?} is not: check --state-dir, {STATE_DIR_VARIABLE} and XDG_STATE_HOME"
+    )]
     Relative {
         /// What was given.
         given: PathBuf,

@@ -122,7 +122,11 @@ mod tests {
     }
 
     fn exposed(persistent: Option<&str>, mode: AccessMode) -> Exposed {
-        Exposed { persistent: persistent.map(String::from), mode, path: PathBuf::from("/s/mounts/1_striped_scratch") }
+        Exposed {
+            persistent: persistent.map(String::from),
+            mode,
+            path: PathBuf::from("/s/mounts/1_striped_scratch"),
+        }
     }
 
     #[test]
@@ -140,8 +144,12 @@ mod tests {
 
     #[test]
     fn slurms_own_values_are_kept_and_datawarps_are_not() {
-        let all = variables(&job(), &[exposed(None, AccessMode::Striped)], &|name| name == "SLURM_JOB_ID" || name == "DW_JOB_STRIPED");
+        let all = variables(&job(), &[exposed(None, AccessMode::Striped)], &|name| {
+            name == "SLURM_JOB_ID" || name == "DW_JOB_STRIPED"
+        });
         let has = |wanted: &str| all.iter().any(|(name, _)| name == wanted);
-        assert!(!has("SLURM_JOB_ID") && has("SLURM_JOBID") && has("DW_JOB_STRIPED") && has("SLURM_SUBMIT_DIR"));
+        assert!(
+            !has("SLURM_JOB_ID") && has("SLURM_JOBID") && has("DW_JOB_STRIPED") && has("SLURM_SUBMIT_DIR")
+        );
     }
 }

@@ -69,7 +69,13 @@ mod tests {
 
     #[test]
     fn every_spelling_of_the_tutorials_is_read() {
-        for line in ["-J \"job_scratch\"", "-J job_scratch", "-Jjob_scratch", "--job-name=job_scratch", "--job-name 'job_scratch'"] {
+        for line in [
+            "-J \"job_scratch\"",
+            "-J job_scratch",
+            "-Jjob_scratch",
+            "--job-name=job_scratch",
+            "--job-name 'job_scratch'",
+        ] {
             let script = format!("#!/bin/bash\n#SBATCH -N 1\n#SBATCH {line} # a comment\nhostname\n");
             assert_eq!(job_name(script.as_bytes()).as_deref(), Some("job_scratch"), "{line}");
         }
