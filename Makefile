@@ -16,7 +16,7 @@ PROGRAMS := forebay dwstat
 .PHONY: help setup build check test demo bench install uninstall clean lint
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
 setup: ## install (as root) or name what the other targets need
 	@scripts/setup.sh
@@ -25,7 +25,6 @@ build: ## the programs, optimised, in target/release
 	$(CARGO) build --release --locked --package forebay-cli --bins
 
 lint:
-	$(CARGO) fmt --all --check
 	@scripts/check-layers.py
 	@scripts/tidy.py
 	@$(PYTHON) -m unittest discover --start-directory tests/layers
@@ -34,6 +33,7 @@ lint:
 	@git ls-files -z --cached --others --exclude-standard '*.sh' .ci/run | xargs -0 shellcheck --severity=warning
 
 check: lint ## quick: format, lints, layering, unit tests
+	$(CARGO) fmt --all --check
 	$(CARGO) clippy --workspace --all-targets --locked -- -D warnings
 	$(CARGO) test --workspace --locked --lib --bins
 
