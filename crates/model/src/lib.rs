@@ -7,6 +7,7 @@
 pub mod allocate;
 pub mod capacity;
 pub mod ids;
+pub mod layout;
 pub mod lifecycle;
 pub mod objects;
 pub mod pool;

@@ -1,1 +1,5 @@
-//! Metadata service, data service and fragment store of DWFS.
+//! Metadata service, data service and fragment store of the file system.
+//!
+//! [`local`] opens the fragments of an instance on this machine and hands out the services of its namespaces.
+
+pub mod local;

@@ -1,1 +1,19 @@
-//! Requests and answers between the file system's client and its servers.
+//! What client and servers of the file system say to each other.
+//!
+//! Typed requests and answers, and the two services that carry them: the metadata service, one per namespace, and the
+//! data service, one per fragment. Today both are called in the same process; requests are lists of ranges over one
+//! contiguous buffer so that a network can carry them without another copy. Pure: no file, no clock, no thread.
+
+pub mod attr;
+pub mod data;
+pub mod entry;
+pub mod error;
+pub mod flags;
+pub mod metadata;
+
+pub use attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
+pub use data::{DataService, FileId, FragmentSpace, Share, Span};
+pub use entry::DirEntry;
+pub use error::{FsError, Result};
+pub use flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
+pub use metadata::{Directory, MetadataService, NewObject, Placement, Stub, WriteLimits};

@@ -1,0 +1,91 @@
+//! The data service: substripe files of one fragment.
+//!
+//! Requests are lists of ranges over one contiguous buffer: one message per server carries any number of pieces, and
+//! the buffer can be registered for remote access. Who calls: the client for reads and writes, the metadata service
+//! for cutting and removing. Every method may be called from any thread.
+
+use crate::error::Result;
+use crate::flags::SeekWhat;
+use std::ops::Range;
+use std::sync::Arc;
+
+/// Names the content of one striped file, for ever: an id is never given to another file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct FileId(pub u64);
+
+/// One piece of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Span {
+    /// Which of the server's substripe files.
+    pub substripe: u32,
+    /// Offset in the substripe file.
+    pub offset: u64,
+    /// Offset in the buffer.
+    pub at: usize,
+    /// Length in bytes.
+    pub len: usize,
+}
+
+/// Space of one fragment, in bytes and inodes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FragmentSpace {
+    /// Capacity in bytes.
+    pub capacity: u64,
+    /// Free bytes.
+    pub free: u64,
+    /// Inodes.
+    pub files: u64,
+    /// Free inodes.
+    pub files_free: u64,
+}
+
+/// One fragment's data.
+pub trait DataService: Send + Sync {
+    /// The share of a file on this fragment. Touches no disk: substripe files come into being at the first write.
+    /// While somebody holds a share, all who ask get the same one.
+    fn share(&self, file: FileId, substripes: u32) -> Arc<dyn Share>;
+
+    /// Removes all substripe files of a file and gives their space back. Nobody may hold its share.
+    fn remove(&self, file: FileId, substripes: u32) -> Result<()>;
+
+    /// Space of the fragment.
+    fn space(&self) -> Result<FragmentSpace>;
+
+    /// Everything written so far is on disk afterwards.
+    fn sync(&self) -> Result<()>;
+}
+
+/// The substripe files of one file on one fragment.
+///
+/// Writers of disjoint ranges run in parallel. Whoever cuts or punches sees to it that nobody writes the same file at
+/// the same time.
+pub trait Share: Send + Sync {
+    /// Fills the spans of the buffer. What was never written reads as zeros, whatever the length of the file.
+    fn read(&self, spans: &[Span], buffer: &mut [u8]) -> Result<()>;
+
+    /// Writes the spans in the order of the list and returns how many bytes of that order were written: less than all
+    /// only when space ran out. An error means that nothing was written.
+    fn write(&self, spans: &[Span], buffer: &[u8]) -> Result<usize>;
+
+    /// Makes a range of a substripe file allocated.
+    fn allocate(&self, substripe: u32, range: Range<u64>) -> Result<()>;
+
+    /// Gives a range of a substripe file back; it reads as zeros.
+    fn punch(&self, substripe: u32, range: Range<u64>) -> Result<()>;
+
+    /// Makes a range of a substripe file read as zeros, allocated where it was.
+    fn zero(&self, substripe: u32, range: Range<u64>) -> Result<()>;
+
+    /// Cuts a substripe file to at most this length. Never makes it longer.
+    fn cut(&self, substripe: u32, length: u64) -> Result<()>;
+
+    /// The first stored or not stored byte at or after an offset of a substripe file. The end of the substripe file
+    /// counts as not stored; `None` when no data follows.
+    fn seek(&self, substripe: u32, offset: u64, what: SeekWhat) -> Result<Option<u64>>;
+
+    /// Allocated space of a substripe file, in units of 512 bytes.
+    fn blocks(&self, substripe: u32) -> Result<u64>;
+
+    /// What was written to the first `count` substripe files, and their names, is on disk afterwards.
+    fn sync(&self, data_only: bool) -> Result<()>;
+}

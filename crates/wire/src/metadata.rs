@@ -1,0 +1,138 @@
+//! The metadata service: names, attributes and lengths of one namespace.
+//!
+//! Every answer that carries an [`Attr`] of a named object counts one reference of the caller to its number, which
+//! [`MetadataService::forget`] gives back; a number with references is not forgotten by the service, whatever
+//! happens to its names. Every method may be called from any thread.
+
+use crate::attr::{Attr, Caller, Ino, SetAttr};
+use crate::data::FileId;
+use crate::entry::DirEntry;
+use crate::error::Result;
+use crate::flags::{FallocateMode, RenameMode, SeekWhat, XattrMode};
+use forebay_model::layout::Layout;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+
+/// Where the content of a regular file is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Placement {
+    /// In the stub itself: all of the local file system's semantics are native.
+    Inline,
+    /// In substripe files of the data services.
+    Striped {
+        /// Names the substripe files.
+        file: FileId,
+        /// Spreads them.
+        layout: Layout,
+    },
+}
+
+/// Attributes that a new object gets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewObject {
+    /// Owner and group, unless the directory hands its group down.
+    pub caller: Caller,
+    /// Kind and permission bits.
+    pub mode: u32,
+    /// Device number of a device node.
+    pub rdev: u32,
+}
+
+/// Limits of a namespace that the one who writes has to keep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteLimits {
+    /// Longest file, in bytes.
+    pub max_file_size: u64,
+}
+
+/// The names and attributes of one namespace.
+pub trait MetadataService: Send + Sync {
+    /// Limits of this namespace.
+    fn limits(&self) -> WriteLimits;
+    /// The object of a name.
+    fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr>;
+    /// Gives references back.
+    fn forget(&self, ino: Ino, count: u64);
+    /// Attributes.
+    fn getattr(&self, ino: Ino) -> Result<Attr>;
+    /// Changes attributes. Whoever changes the length sees to it that nobody writes the file at the same time.
+    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr>;
+    /// Target of a symbolic link.
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
+    /// Creates a regular file, fifo, socket or device node.
+    fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr>;
+    /// Creates a regular file that is not there, and opens it.
+    fn create(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<(Attr, Arc<dyn Stub>)>;
+    /// Creates a directory.
+    fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr>;
+    /// Creates a symbolic link.
+    fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr>;
+    /// Gives an object another name.
+    fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr>;
+    /// Removes a name of anything but a directory. The content goes with the last name and the last open stub.
+    fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()>;
+    /// Removes an empty directory.
+    fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()>;
+    /// Moves a name.
+    fn rename(&self, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()>;
+    /// Opens a regular file. While somebody holds a stub, all who ask get the same one.
+    fn open(&self, ino: Ino) -> Result<Arc<dyn Stub>>;
+    /// Opens a directory for listing.
+    fn opendir(&self, ino: Ino) -> Result<Box<dyn Directory>>;
+    /// Value of an extended attribute.
+    fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>>;
+    /// Sets an extended attribute.
+    fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()>;
+    /// Names of the extended attributes, each ended by a NUL byte.
+    fn listxattr(&self, ino: Ino) -> Result<Vec<u8>>;
+    /// Removes an extended attribute.
+    fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()>;
+    /// Files created since the namespace was made.
+    fn files_created(&self) -> u64;
+    /// All names and attributes are on disk afterwards.
+    fn sync(&self) -> Result<()>;
+}
+
+/// An open regular file at the metadata service. Dropping the last one closes it; a file without a name goes then.
+pub trait Stub: Send + Sync {
+    /// Where the content is. It changes only while the file is empty.
+    fn placement(&self) -> Placement;
+    /// Length of the file in bytes.
+    fn size(&self) -> Result<u64>;
+    /// Content of a striped file was read: for the access time.
+    fn was_read(&self);
+    /// Content of a striped file up to `end` was written: the file is at least that long afterwards and its times
+    /// are new.
+    fn was_written(&self, end: u64) -> Result<()>;
+    /// Content of a striped file was changed without making it longer.
+    fn was_changed(&self);
+    /// Takes the set-user-id bit away, and the set-group-id bit of an executable.
+    fn drop_suid_sgid(&self) -> Result<()>;
+    /// Stores the times that are only known in memory.
+    fn store_times(&self) -> Result<()>;
+    /// Length, times and attributes, and the content if it is inline, are on disk afterwards.
+    fn sync(&self, data_only: bool) -> Result<()>;
+    /// The descriptor of an inline file, when reading and writing it directly counts and limits nothing wrongly.
+    fn backing(&self) -> Option<Arc<OwnedFd>>;
+    /// Reads inline content; short only at the end of the file.
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
+    /// Writes inline content; short only when space ran out.
+    fn write(&self, offset: u64, data: &[u8]) -> Result<usize>;
+    /// `fallocate` of inline content.
+    fn fallocate(&self, offset: u64, length: u64, mode: FallocateMode) -> Result<()>;
+    /// Seeks in inline content; `None` when nothing follows.
+    fn seek(&self, offset: u64, what: SeekWhat) -> Result<Option<u64>>;
+    /// Copies inline content to the inline content of another file, by the local file system's own means.
+    /// `None` when it has none.
+    fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>>;
+}
+
+/// An open directory.
+pub trait Directory: Send + Sync {
+    /// Entries after a cookie (0: from the start), until the sink says no.
+    fn read(&self, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
+    /// Entries made and removed so far are on disk afterwards.
+    fn sync(&self, data_only: bool) -> Result<()>;
+}
