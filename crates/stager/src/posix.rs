@@ -20,7 +20,7 @@ use std::sync::Arc;
 
 use rustix::fs::{self, AtFlags, Mode, OFlags, RenameFlags};
 
-use crate::tree::{DirStream, Metadata, ReadFile, SetMetadata, Space, Tree, TreeError, WriteFile};
+use crate::tree::{DirStream, Metadata, ReadFile, SetMetadata, Space, SyncPoint, Tree, TreeError, WriteFile};
 use cause::failed;
 use directories::Directories;
 
@@ -53,14 +53,14 @@ impl PosixTree {
         Ok(Self { shown: shown.to_path_buf(), directories: Directories::new(root, confined) })
     }
 
-    /// The directory holding `path`, and the last name in it (`.` for the root itself).
+    /// The directory holding `path`, and the last name in it (`.` where it has none, as the root itself).
     fn parent<'p>(
         &self,
         path: &'p Path,
         operation: &'static str,
     ) -> Result<(Arc<OwnedFd>, &'p OsStr), TreeError> {
         let Some(name) = path.file_name() else {
-            return Ok((self.directories.open(Path::new(""), operation)?, OsStr::new(".")));
+            return Ok((self.directories.open(path, operation)?, OsStr::new(".")));
         };
         let parent = path.parent().unwrap_or(Path::new(""));
         Ok((self.directories.open(parent, operation)?, name))
@@ -160,11 +160,11 @@ impl Tree for PosixTree {
         fs::fsync(directory).map_err(failed("sync directory"))
     }
 
-    fn sync_all(&self, path: &Path) -> Result<(), TreeError> {
+    fn sync_point<'a>(&'a self, path: &Path) -> Result<Box<dyn SyncPoint + 'a>, TreeError> {
         let (parent, name) = self.parent(path, "sync")?;
-        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-        let file = fs::openat(&*parent, name, flags, Mode::empty()).map_err(failed("sync"))?;
-        fs::syncfs(file).map_err(failed("sync"))
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let directory = fs::openat(&*parent, name, flags, Mode::empty()).map_err(failed("sync"))?;
+        Ok(Box::new(FileSystem(directory)))
     }
 
     fn space(&self, path: &Path) -> Result<Space, TreeError> {
@@ -172,5 +172,14 @@ impl Tree for PosixTree {
         let stat = fs::fstatvfs(parent.as_fd()).map_err(failed("statfs"))?;
         let unit = stat.f_frsize;
         Ok(Space { total: stat.f_blocks.saturating_mul(unit), available: stat.f_bavail.saturating_mul(unit) })
+    }
+}
+
+/// A directory standing for its whole file system. The kernel reports write-back errors since this descriptor was opened.
+struct FileSystem(OwnedFd);
+
+impl SyncPoint for FileSystem {
+    fn sync(&self) -> Result<(), TreeError> {
+        fs::syncfs(&self.0).map_err(failed("sync"))
     }
 }

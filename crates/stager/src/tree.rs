@@ -14,7 +14,7 @@
 //! - An operation that fails has changed nothing, except a failed write, which may have written a part.
 //!
 //! Callable from any thread at the same time. Nothing here is durable until [`WriteFile::sync`], [`Tree::sync_dir`] or
-//! [`Tree::sync_all`] has returned: a crash before may undo any operation.
+//! [`SyncPoint::sync`] has returned: a crash before may undo any operation.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
@@ -57,7 +57,8 @@ pub struct Stamp {
 pub struct Metadata {
     /// Kind of the entry.
     pub kind: EntryKind,
-    /// Device, to tell apart equal inode numbers. A tree over one file system may give a constant.
+    /// Device, to tell apart equal inode numbers. A tree that is no kernel file system gives a constant that no device of the
+    /// kernel has, such as `u64::MAX`.
     pub device: u64,
     /// Inode number, stable while the entry exists.
     pub inode: u64,
@@ -246,6 +247,12 @@ pub trait WriteFile: Send + Sync {
     }
 }
 
+/// See [`Tree::sync_point`].
+pub trait SyncPoint: Send + Sync {
+    /// Everything written to the file system so far, names included, reaches the disk.
+    fn sync(&self) -> Result<(), TreeError>;
+}
+
 /// A file tree below a root. See the module for the rules.
 pub trait Tree: Send + Sync {
     /// The absolute path under which users see the root. Used in messages, and to follow an absolute symbolic link that
@@ -259,7 +266,8 @@ pub trait Tree: Send + Sync {
     fn read_link(&self, path: &Path) -> Result<PathBuf, TreeError>;
     /// Opens a regular file for reading; anything else is refused without side effects (a fifo must not block).
     fn open<'a>(&'a self, path: &Path) -> Result<Box<dyn ReadFile + 'a>, TreeError>;
-    /// Makes a new regular file, [`Cause::Exists`] when there is any entry of that name. The mode is set exactly (no umask).
+    /// Makes a new regular file, [`Cause::Exists`] when there is any entry of that name. It gets at most these permission
+    /// bits; a umask or the directory's rules may take some away.
     fn create<'a>(&'a self, path: &Path, mode: u32) -> Result<Box<dyn WriteFile + 'a>, TreeError>;
     /// Makes a directory with exactly this mode.
     fn mkdir(&self, path: &Path, mode: u32) -> Result<(), TreeError>;
@@ -283,9 +291,9 @@ pub trait Tree: Send + Sync {
     fn set_xattr(&self, path: &Path, name: &OsStr, value: &[u8]) -> Result<(), TreeError>;
     /// The names in a directory reach the disk.
     fn sync_dir(&self, path: &Path) -> Result<(), TreeError>;
-    /// Everything written so far to the file system holding `path` reaches the disk. An error of an earlier write-back is
-    /// reported.
-    fn sync_all(&self, path: &Path) -> Result<(), TreeError>;
+    /// A point from which the file system holding `path` (an existing directory) can be synced as a whole. Taken before the
+    /// first write, so that an error of a write-back that happens before the sync is not missed.
+    fn sync_point<'a>(&'a self, path: &Path) -> Result<Box<dyn SyncPoint + 'a>, TreeError>;
     /// Space of the file system holding `path`.
     fn space(&self, path: &Path) -> Result<Space, TreeError>;
 }

@@ -52,7 +52,7 @@ impl Directories {
 
     fn cached(&self, path: &Path) -> Option<Arc<OwnedFd>> {
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        let at = recent.iter().position(|(known, _)| known == path)?;
+        let at = recent.iter().position(|(known, _)| known.as_os_str() == path.as_os_str())?;
         if at > 0 {
             recent.swap(0, at);
         }

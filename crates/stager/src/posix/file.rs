@@ -29,12 +29,7 @@ pub fn open(parent: &OwnedFd, name: &OsStr) -> Result<PosixFile, TreeError> {
 /// Makes a new file.
 pub fn create(parent: &OwnedFd, name: &OsStr, mode: u32) -> Result<PosixFile, TreeError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    // Created private, so that nobody opens it before its owner and mode are right.
-    let file = fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR).map_err(failed("create"))?;
-    if mode != 0o600 {
-        fs::fchmod(&file, Mode::from_raw_mode(mode)).map_err(failed("create"))?;
-    }
-    Ok(PosixFile(file))
+    fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(PosixFile).map_err(failed("create"))
 }
 
 impl PosixFile {
