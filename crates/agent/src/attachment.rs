@@ -2,8 +2,10 @@
 
 use crate::error::AgentError;
 use crate::serving::Serving;
+use crate::stage::{StageError, StageTask};
 use crate::usage::Usage;
 use forebay_model::ids::ConfigurationId;
+use forebay_stager::{CancelToken, StageProgress, StageReport};
 use std::path::{Path, PathBuf};
 
 /// A lease on an instance. While any is held the fragments are up and nobody can destroy the instance. A process that
@@ -45,6 +47,18 @@ impl Attachment {
     /// Gives the mount of a configuration back; it goes when no other attachment uses it.
     pub fn unmount(&mut self, configuration: ConfigurationId) -> Result<Unmounted, AgentError> {
         Err(AgentError::NotMounted { configuration })
+    }
+
+    /// Stages data in or out. Blocks; reports progress at a limited rate from another thread; `cancel` stops it soon.
+    /// Several stagings may run at the same time.
+    pub fn stage(
+        &self,
+        task: &StageTask,
+        progress: &(dyn Fn(StageProgress) + Sync),
+        cancel: &CancelToken,
+    ) -> Result<StageReport, StageError> {
+        let _ = (progress, cancel);
+        Err(AgentError::NotMounted { configuration: task.configuration }.into())
     }
 
     /// Present figures.

@@ -22,5 +22,5 @@ pub use capabilities::{Capabilities, Feature, Lack};
 pub use description::{ConfigurationDescription, FragmentDescription, InstanceDescription};
 pub use error::{AgentError, DescriptionFault, RecordFault};
 pub use serving::{Obstacle, Serving};
-pub use stage::{Direction, StageError, StageKind, StageTask};
+pub use stage::{StageError, StageTask};
 pub use usage::Usage;

@@ -2,49 +2,104 @@
 
 use crate::error::AgentError;
 use forebay_model::ids::ConfigurationId;
-use std::path::PathBuf;
+use forebay_stager::{Direction, ListPair, StageFailure, StageOptions, What};
+use serde::{Deserialize, Serialize};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
-/// A `stage_in` or `stage_out` line, resolved to paths.
-#[derive(Clone, Debug)]
+/// A `stage_in` or `stage_out` line, resolved to paths. Paths of the parallel file system are relative to `/`, those of
+/// the instance relative to the root of the namespace; the constructors take care of that.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct StageTask {
     /// The namespace that is read or written.
     pub configuration: ConfigurationId,
     /// Which way the data goes.
     pub direction: Direction,
-    /// What the paths name.
-    pub kind: StageKind,
-    /// The path on the parallel file system: absolute.
-    pub pfs: PathBuf,
-    /// The path in the namespace: relative to its root, without `.` and `..`; empty is the root.
-    pub instance_path: Vec<u8>,
-    /// Go on after a file that failed, and report it at the end.
-    pub tolerate_errors: bool,
+    /// What is copied.
+    pub what: What,
+    /// How, `tolerate_errors` among it.
+    pub options: StageOptions,
 }
 
-/// Which way data goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Direction {
-    /// From the parallel file system into the instance.
-    In,
-    /// From the instance to the parallel file system.
-    Out,
+impl StageTask {
+    /// One regular file. `pfs` is absolute; `inside` is relative to the namespace. A destination that is empty or ends
+    /// in `/` takes the source's base name.
+    pub fn file(
+        configuration: ConfigurationId,
+        direction: Direction,
+        pfs: &Path,
+        inside: &[u8],
+        options: StageOptions,
+    ) -> StageTask {
+        let what = What::File(pair(direction, pfs, inside));
+        StageTask { configuration, direction, what, options }
+    }
+
+    /// The contents of a directory, recursively.
+    pub fn directory(
+        configuration: ConfigurationId,
+        direction: Direction,
+        pfs: &Path,
+        inside: &[u8],
+        options: StageOptions,
+    ) -> StageTask {
+        let what = What::Directory(pair(direction, pfs, inside));
+        StageTask { configuration, direction, what, options }
+    }
+
+    /// Regular files one by one: pairs of an absolute path of the parallel file system and a path inside.
+    pub fn list(
+        configuration: ConfigurationId,
+        direction: Direction,
+        files: &[(PathBuf, Vec<u8>)],
+        options: StageOptions,
+    ) -> StageTask {
+        let pairs = files.iter().map(|(pfs, inside)| pair(direction, pfs, inside)).collect();
+        StageTask { configuration, direction, what: What::List { pairs }, options }
+    }
 }
 
-/// What the paths of a staging name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum StageKind {
-    /// One regular file.
-    File,
-    /// The contents of a directory.
-    Directory,
-    /// A file that lists pairs of paths.
-    List,
+fn pair(direction: Direction, pfs: &Path, inside: &[u8]) -> ListPair {
+    let outer = PathBuf::from(relative(pfs.as_os_str().as_bytes()));
+    let inner = PathBuf::from(relative(inside));
+    match direction {
+        Direction::In => ListPair { source: outer, destination: inner },
+        Direction::Out => ListPair { source: inner, destination: outer },
+    }
+}
+
+/// Without slashes at the front; one at the end stays, it has a meaning.
+fn relative(path: &[u8]) -> &OsStr {
+    let begin = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
+    OsStr::from_bytes(&path[begin..])
 }
 
 /// A staging that did not succeed.
 #[derive(Debug, thiserror::Error)]
 pub enum StageError {
-    /// It could not be carried out at all.
+    /// The stager failed on files, or was stopped; the account of what was done is in it.
+    #[error("{0}")]
+    Failed(Box<StageFailure>),
+    /// It could not be carried out, or the process that did it has died.
     #[error(transparent)]
     Agent(#[from] AgentError),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_direction_decides_which_path_is_the_source() {
+        let options = StageOptions::default;
+        let into = StageTask::file(ConfigurationId(1), Direction::In, Path::new("//pfs/a"), b"x/", options());
+        let pair = ListPair { source: "pfs/a".into(), destination: "x/".into() };
+        assert_eq!(into.what, What::File(pair));
+        let out =
+            StageTask::directory(ConfigurationId(1), Direction::Out, Path::new("/pfs/a"), b"", options());
+        let pair = ListPair { source: "".into(), destination: "pfs/a".into() };
+        assert_eq!(out.what, What::Directory(pair));
+    }
 }
