@@ -14,8 +14,13 @@ use std::path::{Path, PathBuf};
 pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), AgentError> {
     let new = new_name(path);
     let write = || -> std::io::Result<()> {
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(&new)?;
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .mode(0o600)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(&new)?;
         file.write_all(content)?;
         file.sync_all()
     };

@@ -51,7 +51,11 @@ impl Gate {
                 continue;
             }
             if begin.elapsed() > GATE_WAIT {
-                return Err(AgentError::Locked { instance, holders: holders(&file), waited: begin.elapsed() });
+                return Err(AgentError::Locked {
+                    instance,
+                    holders: holders(&file),
+                    waited: begin.elapsed(),
+                });
             }
             std::thread::sleep(pause);
             pause = (pause * 2).min(PAUSE.1);
@@ -80,7 +84,8 @@ impl Lease {
     fn lock_shared(path: PathBuf) -> Result<Lease, AgentError> {
         let gone = || AgentError::system("lock", &path, std::io::Error::from(std::io::ErrorKind::NotFound));
         let file = open(&path)?.ok_or_else(gone)?;
-        rustix::fs::flock(&file, FlockOperation::LockShared).map_err(|e| AgentError::system("lock", &path, e))?;
+        rustix::fs::flock(&file, FlockOperation::LockShared)
+            .map_err(|e| AgentError::system("lock", &path, e))?;
         Ok(Lease { file, path })
     }
 
@@ -114,8 +119,13 @@ impl Unused {
 
 /// Opens a lock file, making it if need be; `None` if its directory does not exist.
 fn open(path: &Path) -> Result<Option<File>, AgentError> {
-    let opened =
-        OpenOptions::new().read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW).open(path);
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .mode(0o600)
+        .custom_flags(libc::O_NOFOLLOW)
+        .open(path);
     match opened {
         Ok(file) => Ok(Some(file)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
@@ -136,7 +146,9 @@ fn try_lock(file: &File, operation: FlockOperation, path: &Path) -> Result<bool,
 
 /// Processes that hold locks on a file, as far as `/proc/locks` shows them.
 fn holders(file: &File) -> Vec<u32> {
-    let (Ok(meta), Ok(table)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else { return Vec::new() };
+    let (Ok(meta), Ok(table)) = (file.metadata(), std::fs::read_to_string("/proc/locks")) else {
+        return Vec::new();
+    };
     let device = meta.dev();
     let id = format!("{:02x}:{:02x}:{}", rustix::fs::major(device), rustix::fs::minor(device), meta.ino());
     holders_in(&table, &id)
@@ -167,7 +179,10 @@ mod tests {
         let first = Lease::share(dir.path()).unwrap();
         let second = Lease::share(dir.path()).unwrap();
         let refused = Unused::prove(dir.path(), InstanceId(1)).unwrap_err();
-        assert!(matches!(refused, AgentError::InUse { ref holders, .. } if holders == &[std::process::id()]), "{refused}");
+        assert!(
+            matches!(refused, AgentError::InUse { ref holders, .. } if holders == &[std::process::id()]),
+            "{refused}"
+        );
         assert!(!first.give_back().unwrap());
         assert!(second.give_back().unwrap());
         Unused::prove(dir.path(), InstanceId(1)).unwrap();

@@ -7,11 +7,18 @@
 //! Every step can be cut off by a crash and be done again: see [`Agent`] for the order of events.
 
 mod agent;
+mod atomic_file;
 mod attachment;
 mod capabilities;
 mod description;
 mod error;
+mod fragment;
+mod holders;
+mod lease;
 mod loop_device;
+mod mount_table;
+mod mounting;
+mod record;
 mod serving;
 mod stage;
 mod usage;

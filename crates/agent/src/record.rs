@@ -62,7 +62,9 @@ impl Record {
         let bad = |fault| AgentError::BadRecord { path: path.clone(), fault };
         let bytes = match atomic_file::read(&path, SIZE_LIMIT)? {
             None => return Ok(None),
-            Some(Content::TooLarge { size }) => return Err(bad(RecordFault::TooLarge { size, limit: SIZE_LIMIT })),
+            Some(Content::TooLarge { size }) => {
+                return Err(bad(RecordFault::TooLarge { size, limit: SIZE_LIMIT }));
+            }
             Some(Content::Bytes(bytes)) => bytes,
         };
         let record = parse(&bytes).map_err(bad)?;

@@ -1,0 +1,187 @@
+//! A fragment that is an XFS image of fixed size on a loop device.
+//!
+//! The space is reserved on the node's disk before the image has its name: an image that found no room later would
+//! make XFS shut down and lose what was written last.
+//!
+//! Order of events in making: mark - `.image.xfs.new` reserved in full - `mkfs.xfs` in it - fsync - rename to
+//! `image.xfs` - fsync of the directory. Crash before the rename: the unfinished file is made anew by the next try, or
+//! removed; after it: the image is whole. Bringing up: loop device (goes by itself with its last user) - mount. Crash in
+//! between: nothing is left; after: the mount is found in the mount table by the next attach or clean-up.
+//!
+//! The caller holds the instance's gate: two loop devices over one image would destroy the file system.
+
+use super::image_size::{self, ImagePlan};
+use super::mark::Mark;
+use super::{Fragment, resolved};
+use crate::capabilities::find_mkfs_xfs;
+use crate::error::AgentError;
+use crate::mounting::{self, Departure};
+use crate::{atomic_file, loop_device, mount_table};
+use forebay_model::units::Bytes;
+use rustix::fs::FallocateFlags;
+use rustix::io::Errno;
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+const IMAGE: &str = "image.xfs";
+const MOUNT: &str = "mount";
+
+/// See the module.
+pub(crate) struct XfsImage {
+    mark: Mark,
+    capacity: Bytes,
+}
+
+impl XfsImage {
+    pub fn new(mark: Mark, capacity: Bytes) -> XfsImage {
+        XfsImage { mark, capacity }
+    }
+
+    fn image(&self) -> PathBuf {
+        self.mark.path(IMAGE)
+    }
+
+    fn mount_point(&self) -> PathBuf {
+        resolved(self.mark.directory()).join(MOUNT)
+    }
+
+    fn make_image(&self) -> Result<(), AgentError> {
+        let image = self.image();
+        let new = atomic_file::new_name(&image);
+        match std::fs::remove_file(&new) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                return Err(AgentError::system("remove", new, error));
+            }
+            _ => {}
+        }
+        let plan = image_size::plan(self.capacity);
+        let made = self.fill(&new, plan);
+        if made.is_err() {
+            // Ours and without content: the space goes back at once.
+            let _ = std::fs::remove_file(&new);
+        }
+        made?;
+        std::fs::rename(&new, &image).map_err(|error| AgentError::system("rename to", &image, error))?;
+        atomic_file::sync_directory(self.mark.directory())
+    }
+
+    fn fill(&self, new: &Path, plan: ImagePlan) -> Result<(), AgentError> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(new)
+            .map_err(|error| AgentError::system("create image", new, error))?;
+        self.reserve(&file, plan.size)?;
+        make_file_system(new, plan)?;
+        file.sync_all().map_err(|error| AgentError::system("sync", new, error))
+    }
+
+    /// What the file system keeps back for root is not for burst buffers, so it is counted out first.
+    fn reserve(&self, file: &File, size: Bytes) -> Result<(), AgentError> {
+        let directory = self.mark.directory();
+        let free = free_bytes(file).map_err(|error| AgentError::system("look at", directory, error))?;
+        let no_room = || AgentError::NoRoom { directory: directory.to_owned(), wanted: size, free };
+        if free < size {
+            return Err(no_room());
+        }
+        match rustix::fs::fallocate(file, FallocateFlags::empty(), 0, size.0) {
+            Ok(()) => Ok(()),
+            Err(Errno::NOSPC | Errno::FBIG | Errno::DQUOT) => Err(no_room()),
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                Err(AgentError::CannotReserve { directory: directory.to_owned() })
+            }
+            Err(error) => Err(AgentError::system("reserve space in", directory, error)),
+        }
+    }
+}
+
+impl Fragment for XfsImage {
+    fn make(&self) -> Result<(), AgentError> {
+        self.mark.make()?;
+        if self.image().exists() { Ok(()) } else { self.make_image() }
+    }
+
+    fn bring_up(&self) -> Result<PathBuf, AgentError> {
+        self.mark.check()?;
+        let point = self.mount_point();
+        if mount_table::at(&point)?.is_some() {
+            return Ok(point);
+        }
+        mounting::make_mount_point(&point)?;
+        let device = loop_device::attach(&self.image())?;
+        mounting::mount_xfs(&device.path, &point)?;
+        Ok(point)
+    }
+
+    fn take_down(&self) -> Result<Departure, AgentError> {
+        let point = self.mount_point();
+        let departure = mounting::unmount(&point)?;
+        mounting::remove_mount_point(&point)?;
+        Ok(departure)
+    }
+
+    fn remove(&self) -> Result<Departure, AgentError> {
+        let departure = self.take_down()?;
+        self.mark.remove()?;
+        Ok(departure)
+    }
+
+    fn hard_size(&self) -> bool {
+        true
+    }
+
+    fn capacity(&self) -> Bytes {
+        self.capacity
+    }
+}
+
+/// Makes the file system. `-K`: a discard would give the reserved blocks back. The features are named because their
+/// defaults, which the size of the image depends on, differ between versions of `mkfs.xfs`.
+fn make_file_system(image: &Path, plan: ImagePlan) -> Result<(), AgentError> {
+    const PROGRAM: &str = "mkfs.xfs";
+    let failed = |error| AgentError::system("run mkfs.xfs on", image, error);
+    let program = find_mkfs_xfs().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
+    let mut command = Command::new(program);
+    command.args(["-q", "-f", "-K", "-m", "crc=1,finobt=1,reflink=1,rmapbt=0"]);
+    if plan.unsupported {
+        command.arg("--unsupported");
+    }
+    if let Some(log) = plan.log {
+        command.args(["-l".to_owned(), format!("size={}", log.0)]);
+    }
+    let output = command.arg(image).stdin(Stdio::null()).env("LC_ALL", "C").output().map_err(failed)?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(AgentError::Program { program: PROGRAM, path: image.to_owned(), status: output.status, output: said })
+}
+
+fn free_bytes(file: &File) -> Result<Bytes, Errno> {
+    let space = rustix::fs::fstatvfs(file)?;
+    Ok(Bytes(space.f_bavail.saturating_mul(space.f_frsize)))
+}
+
+/// Whether the file system that will hold `directory` can promise space for good. Those that write every change to a
+/// new place (btrfs, ZFS, bcachefs) accept a reservation and may still run out.
+pub(crate) fn can_reserve(directory: &Path) -> bool {
+    const COPY_ON_WRITE: [u64; 3] = [0x9123_683E, 0x2FC1_2FC1, 0xCA45_1A4E];
+    let Some(existing) = directory.ancestors().find(|path| path.exists()) else { return false };
+    let kind = rustix::fs::statfs(existing).map(|space| space.f_type as u64 & 0xFFFF_FFFF);
+    if !kind.is_ok_and(|kind| !COPY_ON_WRITE.contains(&kind)) {
+        return false;
+    }
+    let unnamed = OpenOptions::new().write(true).mode(0o600).custom_flags(libc::O_TMPFILE).open(existing);
+    unnamed.is_ok_and(|file| {
+        let reserved = rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, 4096);
+        // A full disk is not one that cannot reserve; it gets its own error later.
+        matches!(reserved, Ok(()) | Err(Errno::NOSPC | Errno::DQUOT))
+    })
+}
+
+#[cfg(test)]
+mod tests;

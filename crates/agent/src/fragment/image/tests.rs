@@ -1,0 +1,82 @@
+//! Real images on real loop devices: these tests need root.
+
+use super::*;
+use forebay_model::ids::{FragmentId, InstanceId};
+use forebay_model::units::MIB;
+use std::os::unix::fs::MetadataExt;
+
+/// A fragment in a directory of its own; unmounts and removes everything when dropped, also when a test fails.
+struct Scratch {
+    fragment: XfsImage,
+    _dir: tempfile::TempDir,
+}
+
+impl Scratch {
+    fn new(capacity: u64) -> Scratch {
+        let dir = tempfile::tempdir().unwrap();
+        let mark = Mark::new(InstanceId(1), FragmentId(2), &dir.path().join("fragment"));
+        Scratch { fragment: XfsImage::new(mark, Bytes(capacity)), _dir: dir }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        let _ = self.fragment.take_down();
+    }
+}
+
+#[test]
+fn an_image_holds_what_was_promised_and_its_space_is_reserved() {
+    for capacity in [MIB, 16 * MIB, 100 * MIB, 271 * MIB, 280 * MIB, 400 * MIB, 1500 * MIB, 5000 * MIB] {
+        let scratch = Scratch::new(capacity);
+        scratch.fragment.make().unwrap();
+        let image = std::fs::metadata(scratch.fragment.image()).unwrap();
+        assert!(
+            image.blocks() * 512 >= image.len(),
+            "{capacity}: {} of {}",
+            image.blocks() * 512,
+            image.len()
+        );
+        let root = scratch.fragment.bring_up().unwrap();
+        let space = rustix::fs::statvfs(&root).unwrap();
+        let usable = space.f_bavail * space.f_frsize;
+        assert!(usable >= capacity, "{capacity}: only {usable} usable");
+        assert!(
+            usable <= capacity + capacity / 32 + 24 * MIB,
+            "{capacity}: {usable} usable are far too many"
+        );
+        let image = std::fs::metadata(scratch.fragment.image()).unwrap();
+        assert!(image.blocks() * 512 >= image.len(), "mounting gave reserved space back");
+    }
+}
+
+#[test]
+fn a_detached_mount_that_is_still_in_use_is_joined_not_doubled() {
+    let scratch = Scratch::new(32 * MIB);
+    scratch.fragment.make().unwrap();
+    let root = scratch.fragment.bring_up().unwrap();
+    let held = File::create(root.join("held")).unwrap();
+    let departure = scratch.fragment.take_down().unwrap();
+    assert_eq!(departure, Departure::Lazy { holders: vec![std::process::id()] });
+    let device = loop_device::find(&scratch.fragment.image()).unwrap().map(|device| device.path);
+    assert!(device.is_some(), "the open file keeps the device");
+    std::fs::write(scratch.fragment.bring_up().unwrap().join("second"), "x").unwrap();
+    assert_eq!(mount_table::at(&root).unwrap().map(|mount| mount.source), device);
+    drop(held);
+    assert_eq!(scratch.fragment.take_down().unwrap(), Departure::Clean);
+    assert!(
+        loop_device::find(&scratch.fragment.image()).unwrap().is_none(),
+        "the device is gone with its last user"
+    );
+    assert!(scratch.fragment.bring_up().unwrap().join("second").exists());
+}
+
+#[test]
+fn no_room_is_said_with_figures_and_leaves_nothing() {
+    let scratch = Scratch::new(1 << 50);
+    let error = scratch.fragment.make().unwrap_err();
+    let AgentError::NoRoom { wanted, free, .. } = error else { panic!("{error}") };
+    assert!(wanted.0 > 1 << 50 && free.0 > 0 && free < wanted);
+    scratch.fragment.remove().unwrap();
+    assert!(!scratch.fragment.mark.directory().exists());
+}
