@@ -1,1 +1,42 @@
-//! Kernel adapter: DWFS as a FUSE mount.
+//! The kernel adapter: a DWFS volume as a FUSE mount.
+//!
+//! ```text
+//!   program -> kernel -> /dev/fuse -> [ this crate: decode, call, answer ] -> forebay_client::Volume -> fragments
+//!                 \________________ passthrough: one local file _________________________________________/
+//! ```
+//!
+//! [`mount`] makes and serves a mount as root or as an ordinary user, [`Mounted`] is its handle, [`probe`] says
+//! beforehand whether it can work, [`unmount_stale`] removes what a killed process left. Error numbers are made here
+//! and nowhere below. The kernel checks permissions, grants locks and applies the umask; the volume does the rest.
+//!
+//! Differences between kernels are in `docs/kernels.md`: an older kernel is slower, never wrong.
+
+mod adapter;
+mod attach;
+mod backing;
+mod cache;
+mod complaint;
+mod device;
+mod errno;
+mod error;
+mod kernel;
+mod mount;
+mod mounted;
+mod mountinfo;
+mod negotiate;
+mod opens;
+mod ops;
+mod options;
+mod probe;
+mod translate;
+mod unmount;
+
+pub use cache::KernelCache;
+pub use error::{MountError, UnmountError};
+pub use kernel::KernelVersion;
+pub use mount::mount;
+pub use mounted::{Features, Mounted, Unmounter};
+pub use negotiate::DataPath;
+pub use options::{CachePolicy, MountOptions};
+pub use probe::{FuseSupport, Obstacle, probe};
+pub use unmount::{Unmount, unmount_stale};

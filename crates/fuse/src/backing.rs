@@ -1,0 +1,78 @@
+//! Whether and how files are handed to the kernel (passthrough).
+//!
+//! Switched on at most once, before the first request is served, and switched off for the rest of the mount when the
+//! kernel refuses a file while no other is handed over. A file that is refused is served by requests; no data is lost
+//! either way.
+
+use crate::complaint::complain;
+use crate::opens::Served;
+use fuser::BackingId;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// The switch, shared between the adapter and [`crate::Mounted`].
+#[derive(Debug, Default)]
+pub(crate) struct Backing {
+    on: AtomicBool,
+    used: AtomicBool,
+}
+
+impl Backing {
+    pub(crate) fn switch_on(&self) {
+        self.on.store(true, Ordering::Release);
+    }
+
+    pub(crate) fn is_on(&self) -> bool {
+        self.on.load(Ordering::Acquire)
+    }
+
+    /// How a file with this local file behind it is to be served; `open_backing` registers a descriptor.
+    pub(crate) fn offer(
+        &self,
+        file: Option<&Arc<OwnedFd>>,
+        open_backing: impl FnOnce(&OwnedFd) -> io::Result<BackingId>,
+    ) -> Served {
+        let Some(file) = file.filter(|_| self.is_on()) else { return Served::ByRequests };
+        match open_backing(file) {
+            Ok(id) => {
+                self.used.store(true, Ordering::Release);
+                Served::ByBacking(Arc::new(id))
+            }
+            Err(error) => {
+                self.refused(&error);
+                Served::ByRequests
+            }
+        }
+    }
+
+    /// A first refusal is about the machine (privilege, kind of file system); later ones are about one file.
+    fn refused(&self, error: &io::Error) {
+        if !self.used.load(Ordering::Acquire) {
+            self.on.store(false, Ordering::Release);
+        }
+        complain("the kernel does not take a file for passthrough, serving it by requests", error);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn refuse(_: &OwnedFd) -> io::Result<BackingId> {
+        Err(io::ErrorKind::PermissionDenied.into())
+    }
+
+    #[test]
+    fn a_refusal_of_the_first_file_switches_off() {
+        let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
+        let backing = Backing::default();
+        assert!(matches!(backing.offer(Some(&file), |_| panic!("off")), Served::ByRequests));
+        backing.switch_on();
+        assert!(matches!(backing.offer(None, |_| panic!("no file")), Served::ByRequests));
+        assert!(backing.is_on());
+        assert!(matches!(backing.offer(Some(&file), refuse), Served::ByRequests));
+        assert!(!backing.is_on());
+    }
+}

@@ -1,0 +1,155 @@
+//! A mount that is being served.
+//!
+//! One thread runs the session and ends when the kernel says that the mount is gone; whoever waits is told. Killing the
+//! process leaves a dead mount, which [`crate::unmount_stale`] removes; everything acknowledged to programs is in the
+//! fragments by then, as far as the volume promises.
+
+use crate::backing::Backing;
+use crate::cache::KernelCache;
+use crate::error::UnmountError;
+use crate::kernel::KernelVersion;
+use crate::negotiate::DataPath;
+use crate::unmount::{Target, Unmount};
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+/// Requests that were under way when the mount was taken away are finished within this; a sync of much data to a slow
+/// disk is the longest.
+const SERVED_WITHIN: Duration = Duration::from_secs(120);
+
+/// What the mount really uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Features {
+    /// The kernel.
+    pub kernel: KernelVersion,
+    /// How contents travel.
+    pub data: DataPath,
+    /// Files in one local file are handed to the kernel.
+    pub passthrough: bool,
+    /// Serving threads.
+    pub threads: usize,
+    /// Each thread has a queue of its own; otherwise `/dev/fuse` cannot be opened by this user and all share one.
+    pub queue_per_thread: bool,
+    /// Mounted by this process rather than by the helper.
+    pub mounted_directly: bool,
+}
+
+/// Set once, when the session has ended.
+#[derive(Default)]
+pub(crate) struct Ended {
+    result: Mutex<Option<Result<(), String>>>,
+    changed: Condvar,
+}
+
+impl Ended {
+    pub(crate) fn set(&self, result: io::Result<()>) {
+        let mut slot = self.result.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        *slot = Some(result.map_err(|error| error.to_string()));
+        self.changed.notify_all();
+    }
+
+    fn wait(&self, limit: Option<Duration>) -> Option<Result<(), String>> {
+        let slot = self.result.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let running = |slot: &mut Option<_>| slot.is_none();
+        let slot = match limit {
+            None => self.changed.wait_while(slot, running).unwrap_or_else(|poisoned| poisoned.into_inner()),
+            Some(limit) => {
+                self.changed.wait_timeout_while(slot, limit, running).unwrap_or_else(|p| p.into_inner()).0
+            }
+        };
+        slot.clone()
+    }
+}
+
+/// A mount. Dropping it unmounts, lazily if it is in use; [`Mounted::unmount`] says how that went.
+pub struct Mounted {
+    unmounter: Unmounter,
+    features: Features,
+    backing: Arc<Backing>,
+    cache: KernelCache,
+}
+
+/// Unmounts from anywhere, for example from a thread that waits for signals.
+#[derive(Clone)]
+pub struct Unmounter {
+    target: Arc<Target>,
+    ended: Arc<Ended>,
+}
+
+impl Unmounter {
+    /// Takes the mount away. After [`Unmount::Clean`] every request has been served and the volume is no longer used
+    /// by the mount; after [`Unmount::Lazy`] it is, until the last user is gone. Doing it again is harmless.
+    pub fn unmount(&self) -> Result<Unmount, UnmountError> {
+        let how = self.target.remove()?;
+        if how == Unmount::Lazy {
+            return Ok(how);
+        }
+        let path = &self.target.mountpoint;
+        match self.ended.wait(Some(SERVED_WITHIN)) {
+            Some(Ok(())) => Ok(how),
+            Some(Err(message)) => Err(UnmountError::Session { path: path.clone(), message }),
+            None => Err(UnmountError::StillServing { path: path.clone(), waited: SERVED_WITHIN }),
+        }
+    }
+}
+
+impl Mounted {
+    pub(crate) fn new(
+        target: Target,
+        ended: Arc<Ended>,
+        features: Features,
+        backing: Arc<Backing>,
+        cache: KernelCache,
+    ) -> Mounted {
+        let unmounter = Unmounter { target: Arc::new(target), ended };
+        Mounted { unmounter, features, backing, cache }
+    }
+
+    /// Where it is mounted, without symbolic links.
+    pub fn mountpoint(&self) -> &Path {
+        &self.unmounter.target.mountpoint
+    }
+
+    /// What it uses, as of now.
+    pub fn features(&self) -> Features {
+        Features { passthrough: self.passthrough(), ..self.features }
+    }
+
+    /// Files in one local file are handed to the kernel.
+    pub fn passthrough(&self) -> bool {
+        self.backing.is_on()
+    }
+
+    /// For announcing changes made beside the mount.
+    pub fn kernel_cache(&self) -> &KernelCache {
+        &self.cache
+    }
+
+    /// For unmounting from another thread.
+    pub fn unmounter(&self) -> Unmounter {
+        self.unmounter.clone()
+    }
+
+    /// Waits until the mount is gone, whoever removed it, and every request is served.
+    pub fn wait(&self) -> Result<(), UnmountError> {
+        match self.unmounter.ended.wait(None) {
+            Some(Err(message)) => Err(UnmountError::Session { path: self.mountpoint().into(), message }),
+            Some(Ok(())) | None => Ok(()),
+        }
+    }
+
+    /// Takes the mount away: [`Unmounter::unmount`].
+    pub fn unmount(self) -> Result<Unmount, UnmountError> {
+        self.unmounter.unmount()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        if let Err(error) = self.unmounter.target.remove() {
+            crate::complaint::complain("unmounting", &error);
+        }
+    }
+}

@@ -1,0 +1,109 @@
+//! Which files are open, and in which way.
+//!
+//! Invariants:
+//! - All opens of one file that overlap in time have the same way: the kernel refuses (EIO) to mix passthrough with
+//!   requests on one file. The first open decides; it stays decided until the last release.
+//! - One registration of a backing file per file, alive as long as any open of it. Dropping it earlier makes the kernel
+//!   fail reads.
+//! - Every handle given to the kernel is in the table until its release. The kernel drops releases that are still
+//!   queued when it unmounts, so what is left at the end is released by [`Opens::drain`].
+//!
+//! One lock, held for table work and the registration (a few microseconds), never while the volume is called.
+
+use forebay_client::Handle;
+use forebay_wire::Ino;
+use fuser::BackingId;
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+/// How one open file is served.
+#[derive(Clone, Debug)]
+pub(crate) enum Served {
+    /// Each operation is a request.
+    ByRequests,
+    /// The kernel reads and writes this backing file itself.
+    ByBacking(Arc<BackingId>),
+}
+
+struct OpenFile {
+    served: Served,
+    handles: Vec<Handle>,
+}
+
+/// The table.
+#[derive(Default)]
+pub(crate) struct Opens(Mutex<HashMap<Ino, OpenFile>>);
+
+impl Opens {
+    /// Notes a new handle of `ino` and says how to serve it. `register` is called when no other open has decided yet.
+    pub(crate) fn add(&self, ino: Ino, handle: Handle, register: impl FnOnce() -> Served) -> Served {
+        match self.table().entry(ino) {
+            Entry::Occupied(mut open) => {
+                open.get_mut().handles.push(handle);
+                open.get().served.clone()
+            }
+            Entry::Vacant(free) => {
+                let served = register();
+                free.insert(OpenFile { served: served.clone(), handles: vec![handle] });
+                served
+            }
+        }
+    }
+
+    /// Forgets a handle; `false` when it was not in the table.
+    pub(crate) fn remove(&self, ino: Ino, handle: Handle) -> bool {
+        let mut table = self.table();
+        let Entry::Occupied(mut open) = table.entry(ino) else { return false };
+        let handles = &mut open.get_mut().handles;
+        let Some(at) = handles.iter().position(|known| *known == handle) else { return false };
+        handles.swap_remove(at);
+        let last = handles.is_empty().then(|| open.remove());
+        drop(table);
+        drop(last); // gives the registration back outside the lock
+        true
+    }
+
+    /// Takes every handle out.
+    pub(crate) fn drain(&self) -> Vec<Handle> {
+        self.table().drain().flat_map(|(_, open)| open.handles).collect()
+    }
+
+    fn table(&self) -> MutexGuard<'_, HashMap<Ino, OpenFile>> {
+        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FILE: Ino = Ino(7);
+
+    #[test]
+    fn the_first_open_decides_until_the_last_release() {
+        let opens = Opens::default();
+        opens.add(FILE, Handle(1), || Served::ByRequests);
+        opens.add(FILE, Handle(2), || panic!("decided already"));
+        assert!(opens.remove(FILE, Handle(1)));
+        opens.add(FILE, Handle(3), || panic!("still open"));
+        assert!(opens.remove(FILE, Handle(2)) && opens.remove(FILE, Handle(3)));
+        let mut asked = false;
+        opens.add(FILE, Handle(4), || {
+            asked = true;
+            Served::ByRequests
+        });
+        assert!(asked);
+    }
+
+    #[test]
+    fn what_was_not_released_is_found_at_the_end() {
+        let opens = Opens::default();
+        opens.add(FILE, Handle(1), || Served::ByRequests);
+        opens.add(Ino(8), Handle(2), || Served::ByRequests);
+        assert!(opens.remove(FILE, Handle(1)));
+        assert!(!opens.remove(FILE, Handle(1)), "released twice");
+        assert_eq!(opens.drain(), vec![Handle(2)]);
+        assert!(opens.drain().is_empty());
+    }
+}

@@ -1,0 +1,142 @@
+//! Reading directories.
+//!
+//! Entries stream from the volume into the reply until that is full; a directory of any length needs the memory of one
+//! reply. Positions are the volume's own, so that a program may seek back to one later.
+
+use crate::adapter::Adapter;
+use crate::complaint::complain;
+use crate::errno;
+use crate::ops::names::answer_done;
+use crate::translate;
+use forebay_client::Handle;
+use forebay_wire::{Attr, FileKind, Ino, Result, Timestamp};
+use fuser::{FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyOpen};
+use std::ffi::{OsStr, OsString};
+
+/// Entries taken from the volume before their attributes are looked up: about what a reply of one page holds.
+const BATCH: usize = 24;
+
+pub(crate) fn opendir(adapter: &Adapter, ino: INodeNo, reply: ReplyOpen) {
+    match adapter.volume.opendir(translate::ino(ino)) {
+        Ok(handle) => reply.opened(FileHandle(handle.0), FopenFlags::empty()),
+        Err(error) => reply.error(errno::of(error)),
+    }
+}
+
+pub(crate) fn releasedir(adapter: &Adapter, handle: Handle, reply: ReplyEmpty) {
+    if let Err(error) = adapter.volume.releasedir(handle) {
+        complain("closing a directory", &error);
+    }
+    reply.ok();
+}
+
+pub(crate) fn fsyncdir(adapter: &Adapter, handle: Handle, data_only: bool, reply: ReplyEmpty) {
+    answer_done(adapter.volume.fsyncdir(handle, data_only), reply);
+}
+
+pub(crate) fn readdir(adapter: &Adapter, handle: Handle, offset: u64, mut reply: ReplyDirectory) {
+    let read = adapter.volume.readdir(handle, offset, &mut |entry| {
+        !reply.add(INodeNo(entry.ino.0), entry.next_cookie, translate::kind(entry.kind), entry.name)
+    });
+    match read {
+        Ok(()) => reply.ok(),
+        Err(error) => reply.error(errno::of(error)),
+    }
+}
+
+struct Listed {
+    ino: Ino,
+    kind: FileKind,
+    name: OsString,
+    next_cookie: u64,
+}
+
+/// Entries with their attributes, so that a listing with sizes needs no request per name. The volume is asked for
+/// attributes only after it has handed out a batch: never from within its own listing.
+pub(crate) fn readdirplus(
+    adapter: &Adapter,
+    directory: INodeNo,
+    handle: Handle,
+    offset: u64,
+    mut reply: ReplyDirectoryPlus,
+) {
+    let mut cookie = offset;
+    loop {
+        let batch = match batch(adapter, handle, cookie) {
+            Ok(batch) => batch,
+            // What is in the reply already is good; the error comes back when the kernel goes on from there.
+            Err(_) if cookie != offset => return reply.ok(),
+            Err(error) => return reply.error(errno::of(error)),
+        };
+        for entry in &batch {
+            if add(adapter, translate::ino(directory), entry, &mut reply) {
+                return reply.ok();
+            }
+            cookie = entry.next_cookie;
+        }
+        if batch.len() < BATCH {
+            return reply.ok();
+        }
+    }
+}
+
+fn batch(adapter: &Adapter, handle: Handle, cookie: u64) -> Result<Vec<Listed>> {
+    let mut batch = Vec::with_capacity(BATCH);
+    adapter.volume.readdir(handle, cookie, &mut |entry| {
+        if batch.len() == BATCH {
+            return false;
+        }
+        let (ino, kind, next_cookie) = (entry.ino, entry.kind, entry.next_cookie);
+        batch.push(Listed { ino, kind, name: entry.name.to_owned(), next_cookie });
+        true
+    })?;
+    Ok(batch)
+}
+
+/// Adds one entry; `true` when the reply is full and the entry is not in it. An entry with attributes counts one
+/// reference of the kernel, except the directory itself and its parent, which it takes the names of only.
+fn add(adapter: &Adapter, directory: Ino, entry: &Listed, reply: &mut ReplyDirectoryPlus) -> bool {
+    if is_self_or_parent(&entry.name) {
+        return add_with(adapter, &name_only(entry), entry, reply);
+    }
+    match adapter.volume.lookup(directory, &entry.name) {
+        Ok(attr) => {
+            let full = add_with(adapter, &attr, entry, reply);
+            if full {
+                adapter.volume.forget(attr.ino, 1);
+            }
+            full
+        }
+        Err(_) => false, // removed since it was listed
+    }
+}
+
+fn is_self_or_parent(name: &OsStr) -> bool {
+    name == "." || name == ".."
+}
+
+fn add_with(adapter: &Adapter, attr: &Attr, entry: &Listed, reply: &mut ReplyDirectoryPlus) -> bool {
+    let (ttl, file) = (adapter.time_to_live(), translate::attr(attr));
+    reply.add(file.ino, entry.next_cookie, &entry.name, &ttl, &file, translate::generation(attr))
+}
+
+/// Number and kind, the only parts of such an entry that the kernel looks at.
+fn name_only(entry: &Listed) -> Attr {
+    let epoch = Timestamp::default();
+    Attr {
+        ino: entry.ino,
+        size: 0,
+        blocks: 0,
+        atime: epoch,
+        mtime: epoch,
+        ctime: epoch,
+        kind: entry.kind,
+        mode: 0,
+        nlink: 1,
+        uid: 0,
+        gid: 0,
+        rdev: 0,
+        block_size: 0,
+        generation: 0,
+    }
+}

@@ -1,0 +1,132 @@
+//! Removing mounts: our own when the work is done, and dead ones that a killed process left.
+//!
+//! Only the mount that was made is ever removed: the table of mounts is looked at first, so that a mount somebody put
+//! on the same path meanwhile stays. May be called from any thread.
+
+use crate::attach::{SUBTYPE, Way, find_helper, unmount_by_helper};
+use crate::error::UnmountError;
+use crate::mountinfo::{MountEntry, topmost_at};
+use rustix::io::Errno;
+use rustix::mount::UnmountFlags;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// How an unmount went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unmount {
+    /// Nobody used it; everything is flushed and served.
+    Clean,
+    /// Somebody still has a file or a working directory in it: the path is free, what is open goes on being served by
+    /// this process until it is closed or the process ends.
+    Lazy,
+}
+
+/// A mount that was made by this process, and how.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub mountpoint: PathBuf,
+    pub entry: MountEntry,
+    pub way: Way,
+}
+
+impl Target {
+    /// The mount is in the table, at the top of its path.
+    fn is_there(&self) -> Result<bool, UnmountError> {
+        let top = topmost_at(&self.mountpoint).map_err(|source| UnmountError::Table { source })?;
+        Ok(top.is_some_and(|top| (top.mount_id, &top.device) == (self.entry.mount_id, &self.entry.device)))
+    }
+
+    /// Takes the mount away, lazily if it is in use. A mount that is gone already is a clean one.
+    pub(crate) fn remove(&self) -> Result<Unmount, UnmountError> {
+        if !self.is_there()? {
+            return Ok(Unmount::Clean);
+        }
+        match &self.way {
+            Way::Syscall => remove_by_syscall(&self.mountpoint),
+            Way::Helper(helper) => self.remove_by_helper(helper),
+        }
+    }
+
+    fn remove_by_helper(&self, helper: &Path) -> Result<Unmount, UnmountError> {
+        if unmount_by_helper(helper, &self.mountpoint, false).is_ok() {
+            return Ok(Unmount::Clean);
+        }
+        if !self.is_there()? {
+            return Ok(Unmount::Clean);
+        }
+        unmount_by_helper(helper, &self.mountpoint, true).map(|()| Unmount::Lazy)
+    }
+}
+
+fn remove_by_syscall(path: &Path) -> Result<Unmount, UnmountError> {
+    match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
+        Ok(()) | Err(Errno::INVAL) => Ok(Unmount::Clean), // INVAL: no longer a mount point
+        Err(Errno::BUSY) => match rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+        {
+            Ok(()) => Ok(Unmount::Lazy),
+            Err(error) => Err(UnmountError::Unmount { path: path.into(), source: error.into() }),
+        },
+        Err(error) => Err(UnmountError::Unmount { path: path.into(), source: error.into() }),
+    }
+}
+
+/// Dead mounts on one path that are removed in one call; more than one appears only when a program mounts again over
+/// its predecessor's remains.
+const LAYERS_MAX: usize = 16;
+
+/// Removes what a killed process left mounted at `path` ("Transport endpoint is not connected"). `false` when nothing
+/// dead is there; a living mount is never touched. The last component of `path` is the mount point itself and must not
+/// be a symbolic link.
+pub fn unmount_stale(path: &Path) -> Result<bool, UnmountError> {
+    let Some(mountpoint) = absolute(path)? else { return Ok(false) };
+    for removed in 0..LAYERS_MAX {
+        if !is_dead(&mountpoint)? {
+            return Ok(removed > 0);
+        }
+        detach(&mountpoint)?;
+    }
+    match is_dead(&mountpoint)? {
+        true => Err(UnmountError::TooManyLayers { path: mountpoint, removed: LAYERS_MAX }),
+        false => Ok(true),
+    }
+}
+
+/// Resolves the parent only: the mount point itself cannot be looked at when it is dead. `None`: no such directory.
+fn absolute(path: &Path) -> Result<Option<PathBuf>, UnmountError> {
+    let error = |source| UnmountError::Path { path: path.into(), source };
+    let Some(name) = path.file_name() else {
+        return Err(error(io::ErrorKind::InvalidInput.into()));
+    };
+    let parent = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    match parent.canonicalize() {
+        Ok(parent) => Ok(Some(parent.join(name))),
+        Err(missing) if missing.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(error(source)),
+    }
+}
+
+/// Only a mount of ours can be dead in the way meant here. statfs always goes to the serving process: attributes may
+/// still be answered from the kernel's cache after its death.
+fn is_dead(mountpoint: &Path) -> Result<bool, UnmountError> {
+    let top = topmost_at(mountpoint).map_err(|source| UnmountError::Table { source })?;
+    if top.is_none_or(|entry| entry.fs_type != format!("fuse.{SUBTYPE}")) {
+        return Ok(false);
+    }
+    Ok(matches!(rustix::fs::statfs(mountpoint), Err(Errno::NOTCONN | Errno::CONNABORTED)))
+}
+
+fn detach(mountpoint: &Path) -> Result<(), UnmountError> {
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    match rustix::mount::unmount(mountpoint, flags) {
+        Ok(()) | Err(Errno::INVAL) => Ok(()),
+        Err(Errno::PERM) => {
+            let missing =
+                || UnmountError::Helper { path: mountpoint.into(), source: io::ErrorKind::NotFound.into() };
+            unmount_by_helper(&find_helper().ok_or_else(missing)?, mountpoint, true)
+        }
+        Err(error) => Err(UnmountError::Unmount { path: mountpoint.into(), source: error.into() }),
+    }
+}
