@@ -1,0 +1,103 @@
+#!/usr/bin/env python3
+"""Measures one group of I/O tests in several places, in interleaved rounds. Runs inside the job, where the mount is.
+
+usage: measure.py GROUP OUTPUT PROBE ROUNDS NAME=DIRECTORY [NAME=DIRECTORY]...
+
+A round runs every test of the group once in every place, one place right after the other and in turned order from round to
+round, so that what else the machine does hits all places alike. Round 0 warms everything up and is thrown away. Before each
+test of each place the file system is synced, so that nobody pays for writing back what another one wrote.
+OUTPUT gets {"test": {"place": [rate of round 1, ...]}} as JSON; rates are "more is better".
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+SQLITE = Path(__file__).resolve().parent.parent / "examples" / "demo" / "sqlite_inserts.py"
+FILE_MIB = 512
+MIB = 1 << 20
+NAMES = 4000
+ROWS = 400
+
+# Order matters: `write-new` makes the file that the next tests use, `create` the names that `unlink` removes.
+GROUPS = {
+    "one-node": [
+        ("write-new", FILE_MIB, MIB),
+        ("rewrite", FILE_MIB, MIB),
+        ("read", FILE_MIB, MIB),
+        ("random-write", FILE_MIB, 4096),
+        ("random-read", FILE_MIB, 4096),
+        ("create", NAMES),
+        ("unlink", NAMES),
+        ("sqlite", ROWS),
+    ],
+    "four-nodes": [
+        ("write-new", FILE_MIB, MIB),
+        ("rewrite", FILE_MIB, MIB),
+        ("read", FILE_MIB, MIB),
+        ("random-write", FILE_MIB, 4096),
+        ("random-read", FILE_MIB, 4096),
+        ("shared-new", FILE_MIB, MIB),
+        ("shared-rewrite", FILE_MIB, MIB),
+        ("create", NAMES),
+        ("unlink", NAMES),
+        ("sqlite", ROWS),
+    ],
+}
+
+
+def output_of(command):
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise SystemExit(f"bench: {' '.join(map(str, command))} ended with {done.returncode}")
+    return done.stdout
+
+
+def rate(probe, test, directory):
+    """One measurement: the rate of a test in a directory."""
+    name, *numbers = test
+    if name == "sqlite":
+        report = json.loads(output_of([sys.executable, SQLITE, directory / "bench.sqlite", str(numbers[0])]))
+        return report["rows"] / report["seconds"]
+    if name in ("create", "unlink"):
+        names = directory / "names"
+        names.mkdir(exist_ok=True)
+        return float(output_of([probe, name, names, str(numbers[0])]))
+    return float(output_of([probe, name, directory / "file", *map(str, numbers)]))
+
+
+def sync(directory):
+    """Flushes the file system of a directory: syncfs is not in Python, coreutils' sync -f is."""
+    output_of(["sync", "-f", directory])
+
+
+def measure(group, probe, rounds, places):
+    results = {test[0]: {name: [] for name in places} for test in GROUPS[group]}
+    for number in range(rounds + 1):
+        names = list(places) if number % 2 == 0 else list(reversed(places))
+        for test in GROUPS[group]:
+            for name in names:
+                sync(places[name])
+                value = rate(probe, test, places[name])
+                if number > 0:
+                    results[test[0]][name].append(value)
+        print(f"  {group}: round {number} of {rounds}" + (" (warm-up)" if number == 0 else ""), file=sys.stderr, flush=True)
+    return results
+
+
+def main(arguments):
+    if len(arguments) < 5 or arguments[0] not in GROUPS:
+        print(__doc__, file=sys.stderr)
+        return 2
+    group, output, probe, rounds = arguments[0], Path(arguments[1]), Path(arguments[2]), int(arguments[3])
+    places = {name: Path(path) / f"bench-{os.getpid()}" for name, path in (word.split("=", 1) for word in arguments[4:])}
+    for path in places.values():
+        path.mkdir()
+    output.write_text(json.dumps(measure(group, probe, rounds, places)))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
