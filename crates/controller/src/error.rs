@@ -32,17 +32,36 @@ pub enum RegistryError {
         /// The newest one known here.
         known: i64,
     },
-    /// Some other program's database.
-    #[error("{} is a database, but not a forebay registry: choose another state directory", path.display())]
+    /// Written by an earlier version; only a command that may change it can bring it up to date.
+    #[error("the registry {} has format {found}, this program reads {known}: run any forebay command once to bring it up to date", path.display())]
+    TooOld {
+        /// The file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The one that can be read.
+        known: i64,
+    },
+    /// Some other program's database, or no database at all.
+    #[error("{} is not a forebay registry: choose another state directory, or move the file away", path.display())]
     Foreign {
         /// The file.
         path: PathBuf,
     },
-    /// The database refused.
-    #[error("the registry could not {doing}: {source}")]
+    /// Another process has held the registry for longer than any change takes.
+    #[error(
+        "the registry is held by another forebay process for more than {waited_ms} ms: try again, and look for a stopped one"
+    )]
+    Busy {
+        /// How long this one waited.
+        waited_ms: u64,
+    },
+    /// The disk under the registry is full.
+    #[error("the disk that holds the registry is full: nothing was changed; free some space and try again")]
+    DiskFull,
+    /// The database refused for another reason.
+    #[error("the registry could not be read or changed: {source}")]
     Database {
-        /// What was tried.
-        doing: &'static str,
         /// Why.
         source: rusqlite::Error,
     },
@@ -62,6 +81,14 @@ pub enum RegistryError {
     /// No such instance.
     #[error("there is no instance {0}")]
     NoInstance(InstanceId),
+    /// The directory or file cannot be made or synced.
+    #[error("cannot make the registry {}: {source}", path.display())]
+    Make {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
     /// No such object.
     #[error("there is no {kind} {id}")]
     NoObject {
@@ -112,6 +139,30 @@ pub enum RegistryError {
         /// Its state.
         state: ObjectState,
     },
+}
+
+impl From<rusqlite::Error> for RegistryError {
+    fn from(source: rusqlite::Error) -> RegistryError {
+        match source.sqlite_error_code() {
+            Some(rusqlite::ErrorCode::DatabaseBusy | rusqlite::ErrorCode::DatabaseLocked) => {
+                RegistryError::Busy { waited_ms: crate::registry::BUSY_TIMEOUT_MS }
+            }
+            Some(rusqlite::ErrorCode::DiskFull) => RegistryError::DiskFull,
+            _ => RegistryError::Database { source },
+        }
+    }
+}
+
+impl From<rusqlite::Error> for OfferError {
+    fn from(source: rusqlite::Error) -> OfferError {
+        OfferError::Registry(source.into())
+    }
+}
+
+impl From<rusqlite::Error> for SetupError {
+    fn from(source: rusqlite::Error) -> SetupError {
+        SetupError::Registry(source.into())
+    }
 }
 
 /// The configured pools do not fit what the registry holds.
@@ -178,6 +229,14 @@ pub enum InvalidOffer {
     Defaults {
         /// How many are.
         count: usize,
+    },
+    /// Sizes are kept as signed 64-bit numbers.
+    #[error("{object}: {bytes} bytes are more than the {} that can be kept", i64::MAX)]
+    TooLarge {
+        /// Which pool or node.
+        object: String,
+        /// Its size.
+        bytes: u64,
     },
     /// Relative paths change their meaning with the working directory.
     #[error("node {node}: the directory {} is not absolute", directory.display())]
@@ -284,6 +343,14 @@ pub enum SetupError {
     AttachedTwice {
         /// Which.
         name: String,
+    },
+    /// More client nodes than a registry keeps namespaces for.
+    #[error("{asked} client nodes were asked for, {max} are the most")]
+    TooManyNodes {
+        /// What was asked for.
+        asked: u64,
+        /// The most.
+        max: u64,
     },
     /// An allocation has uses.
     #[error("the allocation has no access mode")]

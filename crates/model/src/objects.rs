@@ -101,6 +101,21 @@ pub enum ConfigurationType {
     Swap,
 }
 
+impl ConfigurationType {
+    /// Every type.
+    pub const ALL: [ConfigurationType; 3] =
+        [ConfigurationType::Scratch, ConfigurationType::Cache, ConfigurationType::Swap];
+
+    /// The word of `type=`.
+    pub fn name(self) -> &'static str {
+        match self {
+            ConfigurationType::Scratch => "scratch",
+            ConfigurationType::Cache => "cache",
+            ConfigurationType::Swap => "swap",
+        }
+    }
+}
+
 /// Who sees what in a configuration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -111,6 +126,28 @@ pub enum AccessMode {
     Private,
     /// Read-only copies on every server (cache only).
     Ldbalance,
+}
+
+impl AccessMode {
+    /// Every mode.
+    pub const ALL: [AccessMode; 3] = [AccessMode::Striped, AccessMode::Private, AccessMode::Ldbalance];
+
+    /// The word of `access_mode=`.
+    pub fn name(self) -> &'static str {
+        match self {
+            AccessMode::Striped => "striped",
+            AccessMode::Private => "private",
+            AccessMode::Ldbalance => "ldbalance",
+        }
+    }
+
+    /// The word in the columns `access_type` and `amode` of dwstat.
+    pub fn word(self) -> &'static str {
+        match self {
+            AccessMode::Striped => "stripe",
+            other => other.name(),
+        }
+    }
 }
 
 /// A use made of an instance.

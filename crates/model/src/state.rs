@@ -47,6 +47,35 @@ impl ObjectState {
     /// Unwanted, being removed: `DA-T-`.
     pub const DESTROYING: ObjectState =
         ObjectState { goal: Goal::Destroy, transitioning: true, ..ObjectState::GOOD };
+
+    /// Neither wanted nor real: `D----`.
+    pub const GONE: ObjectState = ObjectState { goal: Goal::Destroy, actualized: false, ..ObjectState::GOOD };
+
+    /// Wanted and real, whatever else happens to it: it can be used.
+    pub fn is_usable(self) -> bool {
+        self.goal == Goal::Create && self.actualized && !self.fuse_blown
+    }
+
+    /// The state that is printed as these five characters; `None` for anything else.
+    pub fn from_letters(letters: &str) -> Option<ObjectState> {
+        let &[goal, actualized, fuse_blown, transitioning, mixed] = letters.as_bytes() else { return None };
+        let set = |found: u8, letter: u8| match found {
+            b'-' => Some(false),
+            _ if found == letter => Some(true),
+            _ => None,
+        };
+        Some(ObjectState {
+            goal: match goal {
+                b'C' => Goal::Create,
+                b'D' => Goal::Destroy,
+                _ => return None,
+            },
+            actualized: set(actualized, b'A')?,
+            fuse_blown: set(fuse_blown, b'F')?,
+            transitioning: set(transitioning, b'T')?,
+            mixed: set(mixed, b'M')?,
+        })
+    }
 }
 
 impl fmt::Display for ObjectState {
@@ -80,5 +109,22 @@ mod tests {
         assert_eq!(ObjectState::DESTROYING.to_string(), "DA-T-");
         let all = ObjectState { fuse_blown: true, mixed: true, ..ObjectState::DESTROYING };
         assert_eq!(all.to_string(), "DAFTM");
+    }
+    #[test]
+    fn letters_lead_back_to_the_state() {
+        for bits in 0..32u8 {
+            let bit = |n: u8| bits & (1 << n) != 0;
+            let state = ObjectState {
+                goal: if bit(0) { Goal::Create } else { Goal::Destroy },
+                actualized: bit(1),
+                fuse_blown: bit(2),
+                transitioning: bit(3),
+                mixed: bit(4),
+            };
+            assert_eq!(ObjectState::from_letters(&state.to_string()), Some(state));
+        }
+        for wrong in ["", "CA--", "CA----", "XA---", "CF---", "ca---"] {
+            assert_eq!(ObjectState::from_letters(wrong), None, "{wrong}");
+        }
     }
 }
