@@ -84,6 +84,9 @@ class Tidy(unittest.TestCase):
     def test_a_module_without_opening(self):
         self.assert_complains({"crates/a/src/bare.rs": "fn f() {}\n"}, "bare.rs:1: a module opens with")
 
+    def test_unit_tests_in_files_of_their_own_need_no_opening(self):
+        self.assertEqual(self.run_on({"crates/a/src/good/tests.rs": "use super::*;\n"}), (0, ""))
+
     def test_a_file_that_is_too_long(self):
         self.assert_complains({"crates/a/src/long.rs": "//! L.\n" + "//\n" * 900}, "901 lines, at most 900")
 
