@@ -2,7 +2,7 @@
 //!
 //! Values read in one transaction; they do not change when the registry does.
 
-use crate::job::{Failure, ScriptEnd};
+use crate::job::{Failure, JobState, ScriptEnd};
 use crate::process::ProcessId;
 use crate::request::{AccessRequest, Script, StageSpec};
 use forebay_model::ids::{ConfigurationId, FragmentId, InstanceId, SessionId};
@@ -47,6 +47,15 @@ pub struct Job {
     pub attached: Vec<InstanceRecord>,
     /// Its stagings, in the order of the request.
     pub stages: Vec<StageRecord>,
+}
+
+impl Job {
+    /// What the next step depends on. To be used with [`crate::job::Event::Begin`] right after the set-up, or with
+    /// [`crate::job::Event::Recover`] after a crash.
+    pub fn state(&self) -> JobState {
+        let state = JobState::new(self.keep);
+        JobState { phase: self.phase, script: self.script_end, failure: self.failure.clone(), ..state }
+    }
 }
 
 /// An instance with its parts.

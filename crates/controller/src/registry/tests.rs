@@ -322,7 +322,7 @@ fn a_persistent_instance_goes_only_when_nobody_has_it() {
         registry.setup_job(&JobRequest { attach: vec!["alpha".into()], ..job(1) }, NOW),
         Err(SetupError::PersistentNotReady { .. })
     ));
-    assert_eq!(registry.orphans(&|_| false).unwrap().persistents, [begun.clone()]);
+    assert_eq!(registry.orphans(&|_| false).unwrap().persistents, std::slice::from_ref(&begun));
     assert_eq!(registry.orphans(&|process| process == OTHER).unwrap().persistents, []);
     registry.finish_destroy(alpha.id).unwrap();
     registry.finish_destroy(alpha.id).unwrap();
@@ -367,7 +367,10 @@ fn only_one_recovery_gets_a_job() {
     let place = Place::with_pool();
     let made = place.registry.setup_job(&job(1), NOW).unwrap();
     assert_eq!(place.registry.orphans(&|process| process == ME).unwrap().jobs, []);
-    assert_eq!(place.registry.orphans(&|process| process == OTHER).unwrap().jobs, [made.clone()]);
+    assert_eq!(
+        place.registry.orphans(&|process| process == OTHER).unwrap().jobs,
+        std::slice::from_ref(&made)
+    );
     let taken = place.registry.take_over(made.session, ME, OTHER).unwrap();
     assert_eq!(taken.owner, OTHER);
     let refused = place.registry.take_over(made.session, ME, OTHER).unwrap_err();
@@ -519,11 +522,7 @@ fn ids_do_not_stand_in_the_lines_of_others() {
     assert_eq!((third.token.as_str(), third.session.0), ("100004", 20_005));
     registry.connection.execute("UPDATE numbers SET next = 1520003 WHERE kind = 'fragment'", []).unwrap();
     let fourth = registry.setup_job(&user, NOW).unwrap();
-    assert_eq!(
-        fourth.own.unwrap().fragments[0].id.0,
-        1_520_007,
-        "1520003 to 1520006 hold the numbers of instances"
-    );
+    assert_eq!(fourth.own.unwrap().fragments[0].id.0, 1_520_004, "1520003 holds the number of an instance");
 }
 
 #[test]
