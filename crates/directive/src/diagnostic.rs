@@ -1,16 +1,17 @@
 //! What is wrong, or doubtful, in a script: where, what, what was expected, what to do.
+//!
+//! Invariants: a code has one severity and one title, for ever; lines and columns count from 1, columns in
+//! characters (a byte that is not UTF-8 is one character). Pure; any thread may call it.
+
+mod code;
+mod render;
+mod report;
+
+pub use code::{Code, Severity};
+pub(crate) use report::{Place, Report};
 
 use serde::Serialize;
-
-/// How bad it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Severity {
-    /// The script does what it says, but perhaps not what was meant.
-    Warning,
-    /// The script is refused.
-    Error,
-}
+use std::fmt;
 
 /// One finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -21,20 +22,42 @@ pub struct Diagnostic {
     pub line: usize,
     /// Column, from 1, in characters.
     pub column: usize,
-    /// The text that it is about.
+    /// The text that it is about, as written.
     pub text: String,
-    /// What would have been right.
+    /// What would have been right, to be read after "expected".
     pub expected: String,
-    /// What to write instead.
+    /// What to do, an imperative or a question.
     pub suggestion: Option<String>,
     /// Stable name of the kind of finding.
     pub code: Code,
 }
 
-/// Kinds of findings; stable names for programs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Code {
-    /// The word after `#DW` or `#BB` is no command.
-    UnknownCommand,
+impl Diagnostic {
+    /// The sentence without place and severity.
+    pub fn message(&self) -> String {
+        let mut message = self.code.title().to_string();
+        if !self.text.is_empty() {
+            message.push_str(&format!(": `{}`", render::visible(&self.text)));
+        }
+        message.push_str(&format!("; expected {}", render::visible(&self.expected)));
+        if let Some(suggestion) = &self.suggestion {
+            message.push_str(&format!("; {}", render::visible(suggestion)));
+        }
+        message
+    }
+
+    /// `file:line:column: error: ...`, the line of `source` it is about, and a caret below the place.
+    pub fn render(&self, file: &str, source: &[u8]) -> String {
+        format!("{}:{self}\n{}", render::visible(file), render::excerpt(self, source))
+    }
 }
+
+impl fmt::Display for Diagnostic {
+    /// `line:column: error: message [code]`
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: {}: {} [{}]", self.line, self.column, self.severity, self.message(), self.code)
+    }
+}
+
+#[cfg(test)]
+mod tests;
