@@ -5,7 +5,7 @@
 
 use clap::Parser;
 use forebay_client::Volume;
-use forebay_fuse::{CachePolicy, MountOptions, Mounted, Unmount, mount};
+use forebay_fuse::{CachePolicy, MountOptions, Mounted, Unmount, mount, unmount_stale};
 use forebay_model::layout::LayoutChoice;
 use forebay_model::units::Bytes;
 use forebay_server::local::{
@@ -93,6 +93,9 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
     let fragments = open_fragments(arguments)?;
     let services = fragments.namespace(&namespace(arguments))?;
     let volume = Arc::new(Volume::new(services.metadata, services.data));
+    if unmount_stale(&arguments.mountpoint)? {
+        eprintln!("dwfs_mount: removed the mount of a killed predecessor");
+    }
     let mounted = mount(Arc::clone(&volume), &arguments.mountpoint, &options(arguments))?;
     println!("{MOUNTED} {} {:?}", mounted.mountpoint().display(), mounted.features());
     unmount_on_signal(&mounted)?;

@@ -107,10 +107,11 @@ impl Filesystem for Adapter {
     }
 
     fn destroy(&mut self) {
-        for handle in self.opens.drain() {
-            if let Err(error) = self.volume.release(handle) {
-                complain("releasing a file at unmount", &error);
-            }
+        let left = self.opens.drain();
+        let files = left.files.into_iter().map(|handle| self.volume.release(handle));
+        let directories = left.directories.into_iter().map(|handle| self.volume.releasedir(handle));
+        for error in files.chain(directories).filter_map(Result::err) {
+            complain("closing what was open at unmount", &error);
         }
     }
 

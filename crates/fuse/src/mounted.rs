@@ -9,7 +9,7 @@ use crate::cache::KernelCache;
 use crate::error::UnmountError;
 use crate::kernel::KernelVersion;
 use crate::negotiate::DataPath;
-use crate::unmount::{Target, Unmount};
+use crate::unmount::{Removal, Target, Unmount};
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
@@ -18,6 +18,9 @@ use std::time::Duration;
 /// Requests that were under way when the mount was taken away are finished within this; a sync of much data to a slow
 /// disk is the longest.
 const SERVED_WITHIN: Duration = Duration::from_secs(120);
+
+/// A mount somebody else took away is known to be in use no longer when its session ends within this.
+const ENDS_WITHIN: Duration = Duration::from_secs(1);
 
 /// What the mount really uses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,15 +85,19 @@ impl Unmounter {
     /// Takes the mount away. After [`Unmount::Clean`] every request has been served and the volume is no longer used
     /// by the mount; after [`Unmount::Lazy`] it is, until the last user is gone. Doing it again is harmless.
     pub fn unmount(&self) -> Result<Unmount, UnmountError> {
-        let how = self.target.remove()?;
-        if how == Unmount::Lazy {
-            return Ok(how);
-        }
-        let path = &self.target.mountpoint;
-        match self.ended.wait(Some(SERVED_WITHIN)) {
-            Some(Ok(())) => Ok(how),
-            Some(Err(message)) => Err(UnmountError::Session { path: path.clone(), message }),
-            None => Err(UnmountError::StillServing { path: path.clone(), waited: SERVED_WITHIN }),
+        let path = || self.target.mountpoint.clone();
+        let ended = match self.target.remove()? {
+            Removal::Detached => return Ok(Unmount::Lazy),
+            Removal::Removed => self.ended.wait(Some(SERVED_WITHIN)),
+            Removal::GoneBefore => match self.ended.wait(Some(ENDS_WITHIN)) {
+                None => return Ok(Unmount::Lazy),
+                ended => ended,
+            },
+        };
+        match ended {
+            Some(Ok(())) => Ok(Unmount::Clean),
+            Some(Err(message)) => Err(UnmountError::Session { path: path(), message }),
+            None => Err(UnmountError::StillServing { path: path(), waited: SERVED_WITHIN }),
         }
     }
 }

@@ -6,15 +6,15 @@
 //! - One registration of a backing file per file, alive as long as any open of it. Dropping it earlier makes the kernel
 //!   fail reads.
 //! - Every handle given to the kernel is in the table until its release. The kernel drops releases that are still
-//!   queued when it unmounts, so what is left at the end is released by [`Opens::drain`].
+//!   queued when it unmounts, so what is left at the end is taken out by [`Opens::drain`] and released then.
 //!
 //! One lock, held for table work and the registration (a few microseconds), never while the volume is called.
 
 use forebay_client::Handle;
 use forebay_wire::Ino;
 use fuser::BackingId;
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 /// How one open file is served.
@@ -33,12 +33,22 @@ struct OpenFile {
 
 /// The table.
 #[derive(Default)]
-pub(crate) struct Opens(Mutex<HashMap<Ino, OpenFile>>);
+pub(crate) struct Opens {
+    files: Mutex<HashMap<Ino, OpenFile>>,
+    directories: Mutex<HashSet<Handle>>,
+}
+
+/// What was never released.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Leftover {
+    pub files: Vec<Handle>,
+    pub directories: Vec<Handle>,
+}
 
 impl Opens {
     /// Notes a new handle of `ino` and says how to serve it. `register` is called when no other open has decided yet.
     pub(crate) fn add(&self, ino: Ino, handle: Handle, register: impl FnOnce() -> Served) -> Served {
-        match self.table().entry(ino) {
+        match locked(&self.files).entry(ino) {
             Entry::Occupied(mut open) => {
                 open.get_mut().handles.push(handle);
                 open.get().served.clone()
@@ -53,7 +63,7 @@ impl Opens {
 
     /// Forgets a handle; `false` when it was not in the table.
     pub(crate) fn remove(&self, ino: Ino, handle: Handle) -> bool {
-        let mut table = self.table();
+        let mut table = locked(&self.files);
         let Entry::Occupied(mut open) = table.entry(ino) else { return false };
         let handles = &mut open.get_mut().handles;
         let Some(at) = handles.iter().position(|known| *known == handle) else { return false };
@@ -64,14 +74,28 @@ impl Opens {
         true
     }
 
-    /// Takes every handle out.
-    pub(crate) fn drain(&self) -> Vec<Handle> {
-        self.table().drain().flat_map(|(_, open)| open.handles).collect()
+    /// Notes a new handle of a directory.
+    pub(crate) fn add_directory(&self, handle: Handle) {
+        locked(&self.directories).insert(handle);
     }
 
-    fn table(&self) -> MutexGuard<'_, HashMap<Ino, OpenFile>> {
-        self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    /// Forgets a handle of a directory; `false` when it was not in the table.
+    pub(crate) fn remove_directory(&self, handle: Handle) -> bool {
+        locked(&self.directories).remove(&handle)
     }
+
+    /// Takes every handle out.
+    pub(crate) fn drain(&self) -> Leftover {
+        Leftover {
+            files: locked(&self.files).drain().flat_map(|(_, open)| open.handles).collect(),
+            directories: locked(&self.directories).drain().collect(),
+        }
+    }
+}
+
+/// A thread that panicked in here left a table that is still whole: every change is one call.
+fn locked<T>(table: &Mutex<T>) -> MutexGuard<'_, T> {
+    table.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
 }
 
 #[cfg(test)]
@@ -103,7 +127,10 @@ mod tests {
         opens.add(Ino(8), Handle(2), || Served::ByRequests);
         assert!(opens.remove(FILE, Handle(1)));
         assert!(!opens.remove(FILE, Handle(1)), "released twice");
-        assert_eq!(opens.drain(), vec![Handle(2)]);
-        assert!(opens.drain().is_empty());
+        opens.add_directory(Handle(3));
+        opens.add_directory(Handle(4));
+        assert!(opens.remove_directory(Handle(3)) && !opens.remove_directory(Handle(3)));
+        assert_eq!(opens.drain(), Leftover { files: vec![Handle(2)], directories: vec![Handle(4)] });
+        assert_eq!(opens.drain(), Leftover::default());
     }
 }

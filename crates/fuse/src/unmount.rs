@@ -36,10 +36,10 @@ impl Target {
         Ok(top.is_some_and(|top| (top.mount_id, &top.device) == (self.entry.mount_id, &self.entry.device)))
     }
 
-    /// Takes the mount away, lazily if it is in use. A mount that is gone already is a clean one.
-    pub(crate) fn remove(&self) -> Result<Unmount, UnmountError> {
+    /// Takes the mount away, lazily if it is in use.
+    pub(crate) fn remove(&self) -> Result<Removal, UnmountError> {
         if !self.is_there()? {
-            return Ok(Unmount::Clean);
+            return Ok(Removal::GoneBefore);
         }
         match &self.way {
             Way::Syscall => remove_by_syscall(&self.mountpoint),
@@ -47,26 +47,38 @@ impl Target {
         }
     }
 
-    fn remove_by_helper(&self, helper: &Path) -> Result<Unmount, UnmountError> {
+    fn remove_by_helper(&self, helper: &Path) -> Result<Removal, UnmountError> {
         if unmount_by_helper(helper, &self.mountpoint, false).is_ok() {
-            return Ok(Unmount::Clean);
+            return Ok(Removal::Removed);
         }
         if !self.is_there()? {
-            return Ok(Unmount::Clean);
+            return Ok(Removal::GoneBefore);
         }
-        unmount_by_helper(helper, &self.mountpoint, true).map(|()| Unmount::Lazy)
+        unmount_by_helper(helper, &self.mountpoint, true).map(|()| Removal::Detached)
     }
 }
 
-fn remove_by_syscall(path: &Path) -> Result<Unmount, UnmountError> {
+/// What became of a mount.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Removal {
+    /// It was not there: somebody else took it away, perhaps lazily.
+    GoneBefore,
+    /// Taken away, nobody used it.
+    Removed,
+    /// Taken from its path, somebody still uses it.
+    Detached,
+}
+
+fn remove_by_syscall(path: &Path) -> Result<Removal, UnmountError> {
+    let failed = |error: Errno| UnmountError::Unmount { path: path.into(), source: error.into() };
     match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
-        Ok(()) | Err(Errno::INVAL) => Ok(Unmount::Clean), // INVAL: no longer a mount point
-        Err(Errno::BUSY) => match rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
-        {
-            Ok(()) => Ok(Unmount::Lazy),
-            Err(error) => Err(UnmountError::Unmount { path: path.into(), source: error.into() }),
-        },
-        Err(error) => Err(UnmountError::Unmount { path: path.into(), source: error.into() }),
+        Ok(()) => Ok(Removal::Removed),
+        Err(Errno::INVAL) => Ok(Removal::GoneBefore), // no longer a mount point
+        Err(Errno::BUSY) => {
+            let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+            rustix::mount::unmount(path, flags).map(|()| Removal::Detached).map_err(failed)
+        }
+        Err(error) => Err(failed(error)),
     }
 }
 

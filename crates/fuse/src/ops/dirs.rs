@@ -9,7 +9,7 @@ use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
-use forebay_wire::{Attr, FileKind, Ino, Result, Timestamp};
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result, Timestamp};
 use fuser::{FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyOpen};
 use std::ffi::{OsStr, OsString};
 
@@ -18,13 +18,20 @@ const BATCH: usize = 24;
 
 pub(crate) fn opendir(adapter: &Adapter, ino: INodeNo, reply: ReplyOpen) {
     match adapter.volume.opendir(translate::ino(ino)) {
-        Ok(handle) => reply.opened(FileHandle(handle.0), FopenFlags::empty()),
+        Ok(handle) => {
+            adapter.opens.add_directory(handle);
+            reply.opened(FileHandle(handle.0), FopenFlags::empty());
+        }
         Err(error) => reply.error(errno::of(error)),
     }
 }
 
 pub(crate) fn releasedir(adapter: &Adapter, handle: Handle, reply: ReplyEmpty) {
-    if let Err(error) = adapter.volume.releasedir(handle) {
+    let released = match adapter.opens.remove_directory(handle) {
+        true => adapter.volume.releasedir(handle),
+        false => Err(FsError::BadHandle),
+    };
+    if let Err(error) = released {
         complain("closing a directory", &error);
     }
     reply.ok();

@@ -7,7 +7,7 @@ use crate::opens::Served;
 use crate::ops::names::{NewNode, answer_done};
 use crate::translate;
 use forebay_client::{Handle, Opened};
-use forebay_wire::{Caller, Ino, Result, SetAttr};
+use forebay_wire::{Caller, FsError, Ino, Result, SetAttr};
 use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyOpen, Request};
 
 pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -87,7 +87,7 @@ pub(crate) fn release(adapter: &Adapter, ino: INodeNo, handle: Handle, reply: Re
     if adapter.opens.remove(translate::ino(ino), handle) {
         release_volume(adapter, handle);
     } else {
-        complain("release", &forebay_wire::FsError::BadHandle);
+        complain("closing a file", &FsError::BadHandle);
     }
     reply.ok();
 }
