@@ -12,6 +12,12 @@ DESTDIR ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 PROGRAMS := forebay dwstat
 
+# The pinned toolchain, or what stands in for it where it is not installed.
+TOOLCHAIN := $(shell scripts/toolchain.sh)
+ifneq ($(TOOLCHAIN),)
+export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
+endif
+
 .DEFAULT_GOAL := help
 .PHONY: help setup build check test demo bench install uninstall clean lint
 

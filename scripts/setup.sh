@@ -94,17 +94,21 @@ version_at_least() {
 }
 
 check_rust() {
-    local channel have
+    local channel have toolchain
     channel=$(sed -n 's/^channel = "\(.*\)"/\1/p' "$root/rust-toolchain.toml")
-    if command -v rustup >/dev/null && [ -z "${RUSTUP_TOOLCHAIN:-}" ]; then
-        rustup run "$channel" cargo --version >/dev/null 2>&1 && return
-        echo "setup: installing the Rust toolchain $channel"
-        rustup toolchain install "$channel" --profile minimal --component rustfmt --component clippy >&2 ||
-            problem "rustup could not install Rust $channel, which rust-toolchain.toml asks for" \
-                "install it by hand, or choose another one that is at least as new: RUSTUP_TOOLCHAIN=stable make ..."
-        return
-    fi
-    if ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
+    if command -v rustup >/dev/null; then
+        toolchain=$("$here/toolchain.sh")
+        if [ -z "$toolchain" ]; then
+            echo "setup: installing the Rust toolchain $channel"
+            rustup toolchain install "$channel" --profile minimal --component rustfmt --component clippy >&2 &&
+                toolchain=$channel
+        fi
+        if [ -z "$toolchain" ]; then
+            problem "rustup could not install Rust $channel, which rust-toolchain.toml asks for (its messages are above)"
+            return
+        fi
+        export RUSTUP_TOOLCHAIN=$toolchain
+    elif ! command -v cargo >/dev/null || ! command -v rustc >/dev/null; then
         problem "cargo and rustc were not found: install Rust $channel or newer (https://rustup.rs)"
         return
     fi
