@@ -81,6 +81,12 @@ pub enum Reason {
         /// What it is.
         kind: EntryKind,
     },
+    /// Two files of the list have the same target.
+    DuplicateTarget {
+        /// The source of the first.
+        #[serde(with = "crate::raw_path")]
+        other: PathBuf,
+    },
     /// Source and destination are the same or one lies inside the other.
     Overlap {
         /// The destination.

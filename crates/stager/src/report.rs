@@ -33,7 +33,9 @@ pub struct StageProgress {
 pub enum WarningKind {
     /// The destination's file system refused an extended attribute.
     XattrNotKept,
-    /// The owner could not be given (not root), so set-id bits were dropped too.
+    /// Root could not give the file to its owner (a file system or a name space that knows no owners).
+    OwnerNotKept,
+    /// The set-user-id or set-group-id bit was dropped, because the copy belongs to somebody else.
     SetIdNotKept,
     /// A socket or device was left out.
     SpecialSkipped,

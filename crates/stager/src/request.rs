@@ -83,6 +83,9 @@ pub struct StageOptions {
     pub bytes_per_second_max: Option<u64>,
     /// See [`Verify`].
     pub verify: Verify,
+    /// Whether success means that everything is on disk. Without, a stage-out may even replace a good target by one that a
+    /// power cut loses.
+    pub durable: bool,
     /// Go on after a failed file (`tolerate_errors=yes`); the failures are in the report and the result is a success.
     pub tolerate_errors: bool,
     /// Where to remember finished files, so that the next run of the same stage can skip them. Its directory must exist.
@@ -110,6 +113,7 @@ impl Default for StageOptions {
             workers: None,
             bytes_per_second_max: None,
             verify: Verify::default(),
+            durable: true,
             tolerate_errors: false,
             journal: None,
             changed_retries_max: 3,

@@ -69,7 +69,7 @@ impl Display for Reason {
             Self::NoSpace { needed, free } => no_space(f, *needed, *free),
             Self::Quota => f.write_str("your quota on the target's file system is used up. Delete files there, or ask for more."),
             Self::NameTooLong => {
-                f.write_str("the name or the path is longer than the target's file system allows. Shorten it.")
+                f.write_str("the name or the path is longer than the file system allows. Shorten it.")
             }
             Self::FileTooLarge { size: bytes } => write!(
                 f,
@@ -104,6 +104,11 @@ impl Display for Reason {
                 f,
                 "there is {kind} where a directory is needed. Move it away, or choose another destination; it was left as it \
                  is."
+            ),
+            Self::DuplicateTarget { other } => write!(
+                f,
+                "two files of the list go to this target; the first is {}. Give one of them another destination.",
+                encode(other)
             ),
             Self::Overlap { destination } => write!(
                 f,

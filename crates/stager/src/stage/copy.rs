@@ -1,0 +1,408 @@
+//! Copying regular files.
+//!
+//! A file up to [`LARGE_BYTES`] is copied by one worker. A larger one is opened once and its ranges are dealt to whoever is
+//! free; the worker that finishes the last range finishes the file.
+//!
+//! Each piece is hashed as it was read from the source, written, read back from the target and hashed again. What is read back
+//! comes from the page cache most of the time: equality proves that the target file holds the right bytes at the right offset
+//! as far as every reader of this machine can tell. It does not prove what the disk will return later; that is the disk's own
+//! checksum's business.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::commit::Finished;
+use super::entry::Entry;
+use super::journal::Record;
+use super::links::{Key, Turn};
+use super::run::{Run, shown};
+use super::{PIECE_BYTES, attributes, changed, clone, special, worker};
+use crate::failure::{ItemFailure, Reason, Side};
+use crate::request::Verify;
+use crate::tree::{Cause, Metadata, ReadFile, TreeError, WriteFile};
+
+/// Files above this are copied by several workers.
+pub const LARGE_BYTES: u64 = 64 << 20;
+/// Bytes of a large file one worker takes at once.
+const RANGE_BYTES: u64 = 16 << 20;
+/// Pause before a file that changed is started again, times the number of attempts.
+const CHANGED_PAUSE: Duration = Duration::from_millis(50);
+
+/// A file being copied.
+pub struct Copying<'r> {
+    entry: Entry,
+    /// Set when other names of the same file wait for this one.
+    key: Option<Key>,
+    attempt: u32,
+    before: Metadata,
+    target_path: PathBuf,
+    temporary: PathBuf,
+    source: Box<dyn ReadFile + 'r>,
+    target: Box<dyn WriteFile + 'r>,
+    /// The target shares the source's blocks: nothing to copy.
+    cloned: bool,
+    /// Sum of the hashes of the pieces, each seeded with its offset, so that their order does not matter.
+    sum: AtomicU64,
+    /// What this attempt has added to the progress.
+    counted: AtomicU64,
+}
+
+/// A large file whose ranges are dealt out.
+pub struct Large<'r> {
+    copying: Copying<'r>,
+    next: AtomicU64,
+    /// Ranges not yet done, successfully or not.
+    left: AtomicU64,
+    spoiled: AtomicBool,
+    trouble: Mutex<Option<Trouble>>,
+}
+
+/// Why an attempt ended.
+enum Trouble {
+    /// The source changed.
+    Changed,
+    /// The stage stops.
+    Stopped,
+    Failed(ItemFailure),
+}
+
+/// Copies a regular file, or makes it a hard link to its first name, or finds it complete.
+pub fn regular<'r>(run: &Run<'r>, entry: Entry, found: &Metadata, buffer: &mut [u8]) {
+    let mut key = None;
+    if found.links > 1 && !entry.named {
+        match run.links.arrive(found, &entry) {
+            Turn::First(first) => key = Some(first),
+            Turn::Wait => return,
+            Turn::Link(existing) => return special::hard_link(run, entry, &existing, buffer),
+            Turn::Unknown => special::warn_link_copied(run, &entry),
+        }
+    }
+    if is_complete(run, &entry, found) {
+        run.account.files_skipped.add(1);
+        run.account.bytes_done.add(found.size);
+        return in_place(run, &entry, key, buffer);
+    }
+    attempts(run, entry, key, 1, Share::Large, buffer);
+}
+
+/// Copies a file as one of its own although it has other names.
+pub fn separately(run: &Run<'_>, entry: Entry, buffer: &mut [u8]) {
+    attempts(run, entry, None, 1, Share::Nothing, buffer);
+}
+
+/// Whether the journal knows the file as complete, and source and target still look as noted.
+fn is_complete(run: &Run<'_>, entry: &Entry, found: &Metadata) -> bool {
+    let Some(journal) = run.journal.as_ref().filter(|journal| !journal.is_empty()) else { return false };
+    let target = entry.target();
+    run.target().lstat(&target).is_ok_and(|there| journal.has(&Record::new(&target, found, &there)))
+}
+
+/// After the target is there: hard links that waited for it, the count of the directory.
+pub fn in_place(run: &Run<'_>, entry: &Entry, key: Option<Key>, buffer: &mut [u8]) {
+    if let Some(key) = key {
+        let existing = entry.target();
+        for waiting in run.links.complete(key, &existing) {
+            special::hard_link(run, waiting, &existing, buffer);
+        }
+    }
+    worker::leave(run, entry, None);
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum Share {
+    /// Ranges of a large file go to the queue.
+    Large,
+    /// Everything is done here: the workers may be gone.
+    Nothing,
+}
+
+fn attempts<'r>(run: &Run<'r>, entry: Entry, key: Option<Key>, first: u32, share: Share, buffer: &mut [u8]) {
+    let mut attempt = first;
+    loop {
+        let outcome = match Copying::open(run, &entry, key, attempt) {
+            Ok(copying) if share == Share::Large && copying.is_shared() => {
+                return run.queue.push_large(Arc::new(Large::new(copying)));
+            }
+            Ok(copying) => copying.whole(run, buffer),
+            Err(trouble) => Err(trouble),
+        };
+        match outcome {
+            Ok(finished) => return run.commit.add(run, finished, buffer),
+            Err(Trouble::Stopped) => return,
+            Err(Trouble::Failed(failure)) => return give_up(run, &entry, key, failure),
+            Err(Trouble::Changed) if attempt > run.options.changed_retries_max => {
+                return give_up(run, &entry, key, kept_changing(run, &entry, attempt));
+            }
+            Err(Trouble::Changed) => {
+                run.account.changed_retries.add(1);
+                run.pause(CHANGED_PAUSE * attempt);
+                attempt += 1;
+            }
+        }
+    }
+}
+
+fn kept_changing(run: &Run<'_>, entry: &Entry, attempts: u32) -> ItemFailure {
+    ItemFailure { path: shown(run.source(), &entry.source()), reason: Reason::SourceChanged { attempts } }
+}
+
+/// The file failed, and so did the names that waited for it.
+pub fn give_up(run: &Run<'_>, entry: &Entry, key: Option<Key>, failure: ItemFailure) {
+    for waiting in key.map(|key| run.links.fail(key)).unwrap_or_default() {
+        let path = shown(run.source(), &waiting.source());
+        worker::leave(run, &waiting, Some(ItemFailure { path, reason: failure.reason.clone() }));
+    }
+    worker::leave(run, entry, Some(failure));
+}
+
+/// One range of a large file; the last one finishes the file.
+pub fn range<'r>(run: &Run<'r>, file: &Arc<Large<'r>>, range: Range<u64>, buffer: &mut [u8]) {
+    if !file.spoiled.load(Ordering::Acquire)
+        && let Err(trouble) = file.copying.copy(run, range, buffer)
+    {
+        file.spoil(trouble);
+    }
+    if file.left.fetch_sub(1, Ordering::AcqRel) > 1 {
+        return;
+    }
+    let copying = &file.copying;
+    let trouble = file.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
+    let outcome = match trouble {
+        None => copying.finish(run),
+        Some(trouble) => Err(trouble),
+    };
+    match outcome.inspect_err(|_| copying.abandon(run)) {
+        Ok(finished) => run.commit.add(run, finished, buffer),
+        Err(Trouble::Stopped) => {}
+        Err(Trouble::Failed(failure)) => give_up(run, &copying.entry, copying.key, failure),
+        Err(Trouble::Changed) if copying.attempt > run.options.changed_retries_max => {
+            give_up(run, &copying.entry, copying.key, kept_changing(run, &copying.entry, copying.attempt));
+        }
+        Err(Trouble::Changed) => {
+            run.account.changed_retries.add(1);
+            run.pause(CHANGED_PAUSE * copying.attempt);
+            attempts(run, copying.entry.clone(), copying.key, copying.attempt + 1, Share::Large, buffer);
+        }
+    }
+}
+
+impl<'r> Large<'r> {
+    fn new(copying: Copying<'r>) -> Self {
+        let ranges = copying.before.size.div_ceil(RANGE_BYTES);
+        Self {
+            copying,
+            next: AtomicU64::new(0),
+            left: AtomicU64::new(ranges),
+            spoiled: AtomicBool::new(false),
+            trouble: Mutex::new(None),
+        }
+    }
+
+    /// The next range nobody has taken.
+    pub fn next_range(&self) -> Option<Range<u64>> {
+        let start = self.next.fetch_add(RANGE_BYTES, Ordering::Relaxed);
+        let size = self.copying.before.size;
+        (start < size).then(|| start..size.min(start + RANGE_BYTES))
+    }
+
+    fn spoil(&self, trouble: Trouble) {
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(trouble);
+        self.spoiled.store(true, Ordering::Release);
+    }
+
+    /// For a stage that stops before all ranges were taken.
+    pub fn abandon(&self, run: &Run<'r>) {
+        self.copying.abandon(run);
+    }
+}
+
+/// Makes the temporary file, replacing one a crash of the same stage has left.
+fn create<'r>(run: &Run<'r>, path: &Path, mode: u32) -> Result<Box<dyn WriteFile + 'r>, TreeError> {
+    match run.target().create(path, mode) {
+        Err(TreeError { cause: Cause::Exists, .. }) => {
+            run.target().unlink(path)?;
+            run.target().create(path, mode)
+        }
+        other => other,
+    }
+}
+
+impl<'r> Copying<'r> {
+    fn open(run: &Run<'r>, entry: &Entry, key: Option<Key>, attempt: u32) -> Result<Self, Trouble> {
+        let source_path = entry.source();
+        let source_trouble = |error| Trouble::Failed(run.source_failure(&source_path, error));
+        let source = run.source().open(&source_path).map_err(|error| match error.cause {
+            // It was a regular file when it was looked at.
+            Cause::SymbolicLink | Cause::IsDirectory | Cause::Unsupported => Trouble::Changed,
+            _ => source_trouble(error),
+        })?;
+        let before = source.metadata().map_err(source_trouble)?;
+        let target_path = entry.target();
+        let temporary = run.temporary(&target_path);
+        let target = create(run, &temporary, attributes::first_mode(run, &before))
+            .map_err(|error| Trouble::Failed(run.target_failure(&target_path, error, before.size)))?;
+        Ok(Self {
+            entry: entry.clone(),
+            key,
+            attempt,
+            before,
+            target_path,
+            temporary,
+            source,
+            target,
+            cloned: false,
+            sum: AtomicU64::new(0),
+            counted: AtomicU64::new(0),
+        }
+        .sized(run)?)
+    }
+
+    /// Clones where that is possible. Gives a file with holes, or one written by several, its size beforehand.
+    fn sized(mut self, run: &Run<'r>) -> Result<Self, Trouble> {
+        self.cloned = self.before.size > 0 && clone::whole(run, self.source.descriptor(), self.target.descriptor());
+        if !self.cloned
+            && (self.is_sparse() || self.before.size > LARGE_BYTES)
+            && let Err(error) = self.target.set_len(self.before.size)
+        {
+            self.abandon(run);
+            return Err(self.target_trouble(run, error));
+        }
+        Ok(self)
+    }
+
+    /// Whether several workers copy it.
+    fn is_shared(&self) -> bool {
+        !self.cloned && self.before.size > LARGE_BYTES
+    }
+
+    fn is_sparse(&self) -> bool {
+        self.before.allocated < self.before.size
+    }
+
+    fn source_trouble(&self, run: &Run<'r>, error: TreeError) -> Trouble {
+        Trouble::Failed(run.source_failure(&self.entry.source(), error))
+    }
+
+    fn target_trouble(&self, run: &Run<'r>, error: TreeError) -> Trouble {
+        Trouble::Failed(run.target_failure(&self.target_path, error, self.before.size))
+    }
+
+    /// The whole file by this thread.
+    fn whole(self, run: &Run<'r>, buffer: &mut [u8]) -> Result<Finished, Trouble> {
+        let done = self.copy(run, 0..self.before.size, buffer).and_then(|()| self.finish(run));
+        done.inspect_err(|_| self.abandon(run))
+    }
+
+    /// Removes our own temporary file. Errors do not matter: the next run replaces it.
+    fn abandon(&self, run: &Run<'r>) {
+        run.account.bytes_done.take_back(self.counted.swap(0, Ordering::Relaxed));
+        let _ = run.target().unlink(&self.temporary);
+    }
+
+    fn copy(&self, run: &Run<'r>, range: Range<u64>, buffer: &mut [u8]) -> Result<(), Trouble> {
+        if self.cloned {
+            return Ok(());
+        }
+        let mut at = range.start;
+        while at < range.end {
+            let data = if self.is_sparse() {
+                match self.source.next_data(at).map_err(|error| self.source_trouble(run, error))? {
+                    Some(data) if data.start < range.end => data.start.max(at)..data.end.min(range.end),
+                    _ => break,
+                }
+            } else {
+                at..range.end
+            };
+            at = data.end;
+            self.copy_data(run, data, buffer)?;
+        }
+        Ok(())
+    }
+
+    fn copy_data(&self, run: &Run<'r>, data: Range<u64>, buffer: &mut [u8]) -> Result<(), Trouble> {
+        let mut offset = data.start;
+        while offset < data.end {
+            if run.stopping() {
+                return Err(Trouble::Stopped);
+            }
+            let length = PIECE_BYTES.min(usize::try_from(data.end - offset).unwrap_or(PIECE_BYTES));
+            self.copy_piece(run, offset, &mut buffer[..length])?;
+            offset += length as u64;
+        }
+        Ok(())
+    }
+
+    fn copy_piece(&self, run: &Run<'r>, offset: u64, piece: &mut [u8]) -> Result<(), Trouble> {
+        let length = piece.len() as u64;
+        run.throttle.pay(run, length);
+        let read = self.source.read_at(offset, piece).map_err(|error| self.source_trouble(run, error))?;
+        if read < piece.len() {
+            return Err(Trouble::Changed);
+        }
+        self.target.write_at(offset, piece).map_err(|error| self.target_trouble(run, error))?;
+        if run.options.verify == Verify::Checksum {
+            self.check_piece(run, offset, piece)?;
+        }
+        run.account.bytes_moved.add(length);
+        run.account.bytes_done.add(length);
+        self.counted.fetch_add(length, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Reads the piece back over what was read from the source and compares the hashes.
+    fn check_piece(&self, run: &Run<'r>, offset: u64, piece: &mut [u8]) -> Result<(), Trouble> {
+        let expected = xxh3_64_with_seed(piece, offset);
+        let read = self.target.read_at(offset, piece).map_err(|error| self.target_trouble(run, error))?;
+        let found = xxh3_64_with_seed(&piece[..read], offset);
+        if found != expected {
+            let path = shown(run.target(), &self.target_path);
+            return Err(Trouble::Failed(ItemFailure { path, reason: Reason::ChecksumMismatch { expected, found } }));
+        }
+        self.sum.fetch_add(expected, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// All content is written: attributes, a last look at the source, the disk.
+    fn finish(&self, run: &Run<'r>) -> Result<Finished, Trouble> {
+        let target = |error| self.target_trouble(run, error);
+        attributes::copy_xattrs(run, &self.entry, &*self.source, &*self.target)
+            .map_err(|(side, error)| if side == Side::Source { self.source_trouble(run, error) } else { target(error) })?;
+        let after = self.source.metadata().map_err(|error| self.source_trouble(run, error))?;
+        if !changed::is_same(&self.before, &after) {
+            return Err(Trouble::Changed);
+        }
+        let current = self.target.metadata().map_err(target)?;
+        if current.size != self.before.size {
+            return Err(target(TreeError { operation: "check size", cause: Cause::Io }));
+        }
+        attributes::give(run, &self.entry, &self.before, &current, &|change| self.target.set_metadata(change))
+            .map_err(target)?;
+        if run.commit.syncs_each() {
+            self.target.sync().map_err(target)?;
+        }
+        self.finished(run).map_err(target)
+    }
+
+    fn finished(&self, run: &Run<'r>) -> Result<Finished, TreeError> {
+        let record = match &run.journal {
+            None => None,
+            Some(_) => Some(Record::new(&self.target_path, &self.before, &self.target.metadata()?)),
+        };
+        let counted = self.counted.swap(0, Ordering::Relaxed);
+        run.account.bytes_done.add(self.before.size.saturating_sub(counted));
+        Ok(Finished {
+            entry: self.entry.clone(),
+            key: self.key,
+            target: self.target_path.clone(),
+            temporary: self.temporary.clone(),
+            size: self.before.size,
+            record,
+            sum: self.sum.load(Ordering::Relaxed),
+        })
+    }
+}

@@ -1,0 +1,54 @@
+//! Directories that still have something in work.
+//!
+//! A directory's times (and a mode without write permission) can only be set when nothing is made in it any more. Each node
+//! counts what is outstanding: the walker while it reads the directory, each entry, each sub-directory. Whoever takes the count
+//! to zero sets the attributes and does the same for the directory above. So nodes live only above entries in flight.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::attributes;
+use super::run::Run;
+use crate::tree::Metadata;
+
+/// See the module.
+pub struct Node {
+    /// Path in the source tree.
+    pub source: PathBuf,
+    /// Path in the destination tree.
+    pub target: PathBuf,
+    parent: Option<Arc<Node>>,
+    /// Attributes to give at the end; `None` leaves the target as it is.
+    apply: Option<Metadata>,
+    outstanding: AtomicUsize,
+}
+
+impl Node {
+    /// A directory with one count, the maker's. The directory above is counted up.
+    pub fn new(parent: Option<Arc<Self>>, source: PathBuf, target: PathBuf, apply: Option<Metadata>) -> Arc<Self> {
+        if let Some(parent) = &parent {
+            parent.enter();
+        }
+        Arc::new(Self { source, target, parent, apply, outstanding: AtomicUsize::new(1) })
+    }
+
+    /// One more outstanding. Only by somebody who holds a count.
+    pub fn enter(&self) {
+        self.outstanding.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// One less; at zero the directory is finished, and so perhaps the ones above.
+    pub fn leave(self: &Arc<Self>, run: &Run<'_>) {
+        let mut node = Arc::clone(self);
+        while node.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
+            if let Some(found) = &node.apply {
+                attributes::finish_directory(run, &node.source, &node.target, found);
+            }
+            match &node.parent {
+                Some(parent) => node = Arc::clone(parent),
+                None => return,
+            }
+        }
+    }
+}
