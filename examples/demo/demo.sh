@@ -2,7 +2,7 @@
 #SBATCH --job-name=spectra
 #SBATCH --nodes=1
 #SBATCH --time=00:10:00
-#DW jobdw type=scratch access_mode=striped capacity=1280MiB
+#DW jobdw type=scratch access_mode=striped capacity=1600MiB
 #DW stage_in type=directory source=@PFS@/spPlates destination=$DW_JOB_STRIPED/spPlates
 #DW stage_in type=file source=@PFS@/spectra.h5 destination=$DW_JOB_STRIPED/spectra.h5
 #DW stage_in type=file source=@PFS@/pick1000.txt destination=$DW_JOB_STRIPED/

@@ -25,7 +25,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 SHOWN = "plain directory"
-# Disk that must be free: input 0.8 GB, the fragments of one burst buffer 1.3 GiB and more, the results of three runs.
+# Disk that must be free: input 0.8 GB, the fragments of one burst buffer 1.6 GiB, the results of three runs.
 NEEDED_BYTES = 4 << 30
 
 WAYS = {"4 storage nodes": ["--nodes", "4"], "default, 1 node": []}
