@@ -279,3 +279,6 @@ fn recovered(mut job: JobState, recovery: Recovery) -> Step {
         Phase::Ended => stay(job),
     }
 }
+
+#[cfg(test)]
+mod tests;
