@@ -5,6 +5,8 @@ use crate::capabilities::Capabilities;
 use crate::description::InstanceDescription;
 use crate::error::AgentError;
 use crate::serving::Serving;
+use crate::state_directory::{self, StateDirectory};
+use crate::{clean, create, destroy};
 use forebay_model::ids::InstanceId;
 use std::path::{Path, PathBuf};
 
@@ -36,7 +38,11 @@ impl Agent {
 
     /// The instance's state directory.
     pub fn directory(&self, instance: InstanceId) -> PathBuf {
-        self.instances.join(instance.to_string())
+        self.state(instance).path().to_owned()
+    }
+
+    fn state(&self, instance: InstanceId) -> StateDirectory {
+        StateDirectory::new(&self.instances, instance)
     }
 
     /// Makes the instance and its fragments; `wanted` overrides the choice of the serving way. Doing it again, also
@@ -46,28 +52,28 @@ impl Agent {
         description: &InstanceDescription,
         wanted: Option<Serving>,
     ) -> Result<Serving, AgentError> {
-        Serving::choose(description, &self.capabilities, wanted)
+        create::create(&self.state(description.instance), description, &self.capabilities, wanted)
     }
 
     /// Attaches the instance: takes a lease on it, brings its fragments up, starts or joins the instance process.
     pub fn attach(&self, instance: InstanceId) -> Result<Attachment, AgentError> {
-        Attachment::open(&self.directory(instance), self.program.as_deref())
+        Attachment::open(self.state(instance), self.program.as_deref())
     }
 
     /// Removes the instance with all its data. Refused while anybody is attached; no error if it does not exist.
-    pub fn destroy_instance(&self, _instance: InstanceId) -> Result<(), AgentError> {
-        Ok(())
+    pub fn destroy_instance(&self, instance: InstanceId) -> Result<(), AgentError> {
+        destroy::destroy(&self.state(instance))
     }
 
     /// Removes what a crash left of an instance nobody is attached to: dead mounts, loop devices, sockets, a left-over
     /// process. The data stays. Refused with [`AgentError::InUse`] while anybody is attached.
-    pub fn clean_stale(&self, _instance: InstanceId) -> Result<(), AgentError> {
-        Ok(())
+    pub fn clean_stale(&self, instance: InstanceId) -> Result<(), AgentError> {
+        clean::clean(&self.state(instance))
     }
 
     /// All instances that have a state directory here, in the order of their ids.
     pub fn instances(&self) -> Result<Vec<InstanceId>, AgentError> {
-        Ok(Vec::new())
+        state_directory::instances(&self.instances)
     }
 
     /// The directory that holds one directory per instance.

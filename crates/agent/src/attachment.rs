@@ -1,18 +1,49 @@
 //! An attached instance: mounts, stagings, figures.
+//!
+//! Order of events in attaching, all under the instance's gate: if nobody else is attached, what a crash may have left
+//! is removed - the lease is taken - fragments are brought up - the instance process is started or joined. Detaching:
+//! own mounts are given back - the lease; the last one ends the process and takes the fragments down. A crash anywhere
+//! drops the leases; what is mounted then is removed by the next attach or clean-up.
 
+mod direct;
+
+use crate::clean;
 use crate::error::AgentError;
+use crate::fragment::{self, Fragment};
+use crate::lease::{Lease, Unused};
+use crate::mounting::Departure;
+use crate::namespace;
+use crate::process::connection::Connection;
+use crate::process::{leftover, spawn};
+use crate::record::{FragmentKind, Record};
 use crate::serving::Serving;
 use crate::stage::{StageError, StageTask};
-use crate::usage::Usage;
+use crate::state_directory::StateDirectory;
+use crate::usage::{self, Usage};
+use crate::xfs_counters::XfsCounters;
 use forebay_model::ids::ConfigurationId;
 use forebay_stager::{CancelToken, StageProgress, StageReport};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A lease on an instance. While any is held the fragments are up and nobody can destroy the instance. A process that
 /// is killed loses its leases by itself; what it had mounted is removed by the next [`crate::Agent::clean_stale`].
-#[derive(Debug)]
+/// Dropping it detaches too, without saying how that went.
 pub struct Attachment {
-    serving: Serving,
+    state: StateDirectory,
+    record: Record,
+    fragments: Vec<Box<dyn Fragment>>,
+    /// Where the fragments' contents are.
+    roots: Vec<PathBuf>,
+    /// `None` once given back.
+    lease: Option<Lease>,
+    /// Configurations this attachment has mounted.
+    mounts: BTreeMap<ConfigurationId, Lease>,
+    /// `None` if the instance is reached directly.
+    process: Option<Mutex<Connection>>,
+    /// Counters at the time of attaching.
+    begin: usage::Counts,
 }
 
 /// How a configuration was unmounted.
@@ -29,45 +60,202 @@ pub enum Unmounted {
     Shared,
 }
 
+impl From<Departure> for Unmounted {
+    fn from(departure: Departure) -> Unmounted {
+        match departure {
+            Departure::Clean => Unmounted::Clean,
+            Departure::Lazy { holders } => Unmounted::Lazy { holders },
+        }
+    }
+}
+
 impl Attachment {
-    pub(crate) fn open(_directory: &Path, _program: Option<&Path>) -> Result<Attachment, AgentError> {
-        Ok(Attachment { serving: Serving::PlainDirectory })
+    pub(crate) fn open(state: StateDirectory, program: Option<&Path>) -> Result<Attachment, AgentError> {
+        let _gate = state.existing_gate()?;
+        let record = state.complete_record()?;
+        let alone = match Unused::prove(state.path(), state.instance()) {
+            Ok(_) => true,
+            Err(AgentError::InUse { .. }) => false,
+            Err(error) => return Err(error),
+        };
+        if alone {
+            clean::leftovers(&state, &record)?;
+        }
+        let lease = Lease::share(state.path())?;
+        let fragments = fragment::of_instance(&record.description, record.fragments);
+        let mut attachment = Attachment {
+            state,
+            record,
+            fragments,
+            roots: Vec::new(),
+            lease: None,
+            mounts: BTreeMap::new(),
+            process: None,
+            begin: usage::Counts::default(),
+        };
+        let opened = attachment.bring_up(alone, program);
+        if opened.is_err() && alone {
+            // Nobody else needs what has been brought up so far.
+            let _ = clean::leftovers(&attachment.state, &attachment.record);
+        }
+        opened?;
+        attachment.lease = Some(lease);
+        Ok(attachment)
+    }
+
+    fn bring_up(&mut self, alone: bool, program: Option<&Path>) -> Result<(), AgentError> {
+        self.roots = fragment::on_all(&self.fragments, |fragment| fragment.bring_up())?;
+        if self.record.serving.needs_process() {
+            let start = alone || crate::process::lifelock_is_free(&self.state)?;
+            let connection =
+                if start { spawn::start(&self.state, program)? } else { Connection::open(&self.state)? };
+            self.process = Some(Mutex::new(connection));
+        }
+        self.begin = self.counts()?;
+        Ok(())
     }
 
     /// How the instance is served.
     pub fn serving(&self) -> Serving {
-        self.serving
+        self.record.serving
     }
 
     /// Mounts a configuration and answers its path, without a slash at the end. Mounting it again changes nothing.
     pub fn mount(&mut self, configuration: ConfigurationId) -> Result<PathBuf, AgentError> {
-        Err(AgentError::NotMounted { configuration })
+        let description = self.configuration(configuration)?.clone();
+        if !self.mounts.contains_key(&configuration) {
+            let _gate = self.state.existing_gate()?;
+            let lease = Lease::share_mount(self.state.path(), configuration)?;
+            match &self.process {
+                Some(process) => lock(process).mount(configuration)?,
+                None => direct::mount(self.record.serving, &self.roots[0], &description)?,
+            }
+            self.mounts.insert(configuration, lease);
+        }
+        match self.record.serving {
+            Serving::PlainDirectory => namespace::tree(&self.roots[0], configuration),
+            Serving::DirectXfs | Serving::Fuse { .. } => Ok(description.mount),
+        }
     }
 
     /// Gives the mount of a configuration back; it goes when no other attachment uses it.
     pub fn unmount(&mut self, configuration: ConfigurationId) -> Result<Unmounted, AgentError> {
-        Err(AgentError::NotMounted { configuration })
+        self.configuration(configuration)?;
+        let _gate = self.state.existing_gate()?;
+        self.unmount_under_gate(configuration)
     }
 
-    /// Stages data in or out. Blocks; reports progress at a limited rate from another thread; `cancel` stops it soon.
-    /// Several stagings may run at the same time.
+    fn unmount_under_gate(&mut self, configuration: ConfigurationId) -> Result<Unmounted, AgentError> {
+        let lease = self.mounts.remove(&configuration).ok_or(AgentError::NotMounted { configuration })?;
+        if !lease.give_back()? {
+            return Ok(Unmounted::Shared);
+        }
+        let departure = match &self.process {
+            Some(process) => lock(process).unmount(configuration)?,
+            None => direct::unmount(self.record.serving, self.configuration(configuration)?)?,
+        };
+        Ok(departure.into())
+    }
+
+    /// Stages data in or out. Blocks; reports progress at a limited rate; `cancel` stops it soon. Several stagings may
+    /// run at the same time.
     pub fn stage(
         &self,
         task: &StageTask,
         progress: &(dyn Fn(StageProgress) + Sync),
         cancel: &CancelToken,
     ) -> Result<StageReport, StageError> {
-        let _ = (progress, cancel);
-        Err(AgentError::NotMounted { configuration: task.configuration }.into())
+        let description = self.configuration(task.configuration)?;
+        if self.process.is_some() {
+            return Connection::open(&self.state)?.stage(task, progress, cancel);
+        }
+        let tree = namespace::tree(&self.roots[0], task.configuration)?;
+        let shown = match self.record.serving {
+            Serving::PlainDirectory => &tree,
+            Serving::DirectXfs | Serving::Fuse { .. } => &description.mount,
+        };
+        direct::stage(&tree, shown, task, progress, cancel)
     }
 
     /// Present figures.
     pub fn usage(&self) -> Result<Usage, AgentError> {
-        Ok(Usage::default())
+        let counts = self.counts()?.since(self.begin);
+        let used = self.used()?;
+        Ok(counts.usage(self.record.description.capacity(), used))
+    }
+
+    fn counts(&self) -> Result<usage::Counts, AgentError> {
+        let figures = match &self.process {
+            Some(process) => Some(lock(process).figures()?),
+            None => None,
+        };
+        let images = self.record.fragments == FragmentKind::XfsImage;
+        let xfs =
+            images.then(|| self.roots.iter().map(|root| XfsCounters::of_mount(root)).collect()).flatten();
+        Ok(usage::Counts::new(figures, xfs))
+    }
+
+    fn used(&self) -> Result<forebay_model::units::Bytes, AgentError> {
+        let capacity = self.record.description.capacity();
+        match &self.process {
+            Some(process) => Ok(usage::used(capacity, lock(process).figures()?.available)),
+            None => direct::used(self.record.serving, &self.roots[0], capacity),
+        }
     }
 
     /// Gives the lease back. The last one out unmounts everything and ends the instance process.
-    pub fn detach(self) -> Result<(), AgentError> {
-        Ok(())
+    pub fn detach(mut self) -> Result<(), AgentError> {
+        self.leave()
     }
+
+    /// All steps are taken also when one fails; the first failure is answered.
+    fn leave(&mut self) -> Result<(), AgentError> {
+        let Some(lease) = self.lease.take() else { return Ok(()) };
+        let _gate = self.state.existing_gate()?;
+        let mine: Vec<ConfigurationId> = self.mounts.keys().copied().collect();
+        let mut results: Vec<Result<(), AgentError>> = Vec::new();
+        for configuration in mine {
+            results.push(self.unmount_under_gate(configuration).map(drop));
+        }
+        match lease.give_back() {
+            Ok(true) => results.extend(self.last_one_out()),
+            Ok(false) => self.process = None,
+            Err(error) => results.push(Err(error)),
+        }
+        results.into_iter().collect()
+    }
+
+    fn last_one_out(&mut self) -> Vec<Result<(), AgentError>> {
+        let mut results = Vec::new();
+        if let Some(process) = self.process.take() {
+            let mut connection = process.into_inner().unwrap_or_else(PoisonError::into_inner);
+            results.push(connection.end());
+            results.push(leftover::wait_for_end(&self.state).map(drop));
+        }
+        results.push(clean::leftovers(&self.state, &self.record));
+        results
+    }
+
+    fn configuration(
+        &self,
+        configuration: ConfigurationId,
+    ) -> Result<&crate::description::ConfigurationDescription, AgentError> {
+        let known = &self.record.description.configurations;
+        known.iter().find(|known| known.id == configuration).ok_or_else(|| AgentError::UnknownConfiguration {
+            instance: self.state.instance(),
+            configuration,
+            known: known.iter().map(|known| known.id).collect(),
+        })
+    }
+}
+
+impl Drop for Attachment {
+    fn drop(&mut self) {
+        // Whoever wants to know calls `detach`. What is left is removed by the next attach or clean-up.
+        let _ = self.leave();
+    }
+}
+
+fn lock(process: &Mutex<Connection>) -> MutexGuard<'_, Connection> {
+    process.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -3,6 +3,7 @@
 //! Looks only; mounts and writes nothing, and takes well below two milliseconds, so it can run at the start of every
 //! command. Every missing feature carries its reason, for the summary of the job.
 
+use forebay_fuse::FuseSupport;
 use std::path::{Path, PathBuf};
 
 /// Features of the machine and of the caller's rights on it.
@@ -54,6 +55,9 @@ pub enum Lack {
         /// Release of the running kernel.
         release: String,
     },
+    /// The file system below a fragment cannot promise space.
+    #[error("the file system of {0:?} cannot reserve space")]
+    CannotReserve(PathBuf),
     /// Switched off by the caller.
     #[error("switched off")]
     SwitchedOff,
@@ -83,8 +87,9 @@ impl Capabilities {
     pub fn detect() -> Capabilities {
         let root = mount_right();
         let images = root.clone().and(mkfs).and(xfs).and(loop_devices);
-        let fuse = fuse();
-        let passthrough = root.clone().and(|| fuse.clone()).and(passthrough);
+        let support = forebay_fuse::probe();
+        let fuse = fuse(&support);
+        let passthrough = root.clone().and(|| fuse.clone()).and(|| passthrough(&support));
         Capabilities { root, images, fuse, passthrough }
     }
 
@@ -158,47 +163,29 @@ fn loop_devices() -> Feature {
     }
 }
 
-fn passthrough() -> Feature {
-    /// First kernel with FUSE_PASSTHROUGH.
-    const FIRST: (u32, u32) = (6, 9);
-    let release = kernel_release();
-    if kernel_version(&release).is_some_and(|version| version >= FIRST) {
-        Feature::Present
-    } else {
-        Feature::Missing(Lack::KernelTooOld { release })
-    }
-}
-
 fn kernel_release() -> String {
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     release.trim().to_owned()
 }
 
-fn kernel_version(release: &str) -> Option<(u32, u32)> {
-    let mut numbers = release.split(|c: char| !c.is_ascii_digit());
-    Some((numbers.next()?.parse().ok()?, numbers.next()?.parse().ok()?))
+fn fuse(support: &FuseSupport) -> Feature {
+    support
+        .obstacle
+        .as_ref()
+        .map_or(Feature::Present, |obstacle| Feature::Missing(Lack::NoFuse(obstacle.to_string())))
 }
 
-fn fuse() -> Feature {
-    let device = Path::new("/dev/fuse");
-    if !device.exists() {
-        return Feature::Missing(Lack::NoFuse(format!("{} does not exist", device.display())));
+fn passthrough(support: &FuseSupport) -> Feature {
+    if support.passthrough() {
+        Feature::Present
+    } else {
+        Feature::Missing(Lack::KernelTooOld { release: kernel_release() })
     }
-    Feature::Present
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn kernel_releases_are_compared_as_numbers() {
-        assert_eq!(kernel_version("6.18.44-fc-v669"), Some((6, 18)));
-        assert_eq!(kernel_version("4.18.0-553.el8.x86_64"), Some((4, 18)));
-        assert_eq!(kernel_version("6.9"), Some((6, 9)));
-        assert_eq!(kernel_version("weird"), None);
-        assert!(kernel_version("6.10.1") > kernel_version("6.9.0"));
-    }
 
     #[test]
     fn what_is_switched_off_is_missing_with_its_reason() {

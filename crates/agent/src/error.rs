@@ -4,6 +4,7 @@
 
 use crate::serving::{Obstacle, Serving};
 use forebay_model::ids::{ConfigurationId, InstanceId};
+use forebay_model::layout::{STRIPE_SIZE_MAX, STRIPE_SIZE_UNIT, SUBSTRIPES_MAX};
 use forebay_model::units::Bytes;
 use std::io;
 use std::path::PathBuf;
@@ -162,6 +163,22 @@ pub enum AgentError {
         /// The answer, shortened.
         answer: String,
     },
+    /// A mount that a killed process left could not be removed.
+    #[error("cannot remove the dead mount at {path:?}: {source}")]
+    DeadMount {
+        /// Where it is.
+        path: PathBuf,
+        /// Why not.
+        source: forebay_fuse::UnmountError,
+    },
+    /// The instance's files cannot be reached for staging.
+    #[error("cannot reach the files to stage below {path:?}: {source}")]
+    StageTree {
+        /// The tree.
+        path: PathBuf,
+        /// Why not.
+        source: forebay_stager::TreeError,
+    },
     /// The configuration is not mounted by this attachment.
     #[error("configuration {configuration} is not mounted")]
     NotMounted {
@@ -203,18 +220,27 @@ pub enum DescriptionFault {
         /// The id.
         id: u64,
     },
+    /// More of something than the agent handles.
+    #[error("it has {count} {kind}, at most {limit} are possible")]
+    TooMany {
+        /// `fragments` or `configurations`.
+        kind: &'static str,
+        /// How many it has.
+        count: usize,
+        /// The limit.
+        limit: usize,
+    },
     /// A fragment has no space.
-    #[error("fragment {id} has a capacity of {} bytes, at least {} are needed", capacity.0, least.0)]
-    CapacityTooSmall {
+    #[error("fragment {id} has a capacity of 0 bytes")]
+    NoCapacity {
         /// The fragment.
         id: u64,
-        /// Its capacity.
-        capacity: Bytes,
-        /// What is needed.
-        least: Bytes,
     },
     /// The layout of files is out of range.
-    #[error("the default layout is out of range: stripe size {} bytes, {substripes} substripes", stripe_size.0)]
+    #[error(
+        "the default layout is out of range: {substripes} substripes (1 to {SUBSTRIPES_MAX}), stripes of {} bytes \
+         (a multiple of {STRIPE_SIZE_UNIT} up to {STRIPE_SIZE_MAX})", stripe_size.0
+    )]
     BadLayout {
         /// Stripe size.
         stripe_size: Bytes,

@@ -56,6 +56,12 @@ impl Record {
         Record { format: FORMAT, complete: false, serving, fragments, description }
     }
 
+    /// The same record, complete or not.
+    pub fn marked(mut self, complete: bool) -> Record {
+        self.complete = complete;
+        self
+    }
+
     /// Reads the record in a state directory; `None` if there is none.
     pub fn read(directory: &Path, instance: InstanceId) -> Result<Option<Record>, AgentError> {
         let path = directory.join(FILE);

@@ -68,7 +68,7 @@ mod tests {
     fn images_are_larger_than_what_they_hold_but_not_by_much() {
         for capacity in [1, MIB, 100 * MIB, 270 * MIB, GIB, 200 * GIB, TIB, 100 * TIB] {
             let plan = plan(Bytes(capacity));
-            assert!(plan.size.0 > capacity && plan.size.0 % MIB == 0, "{capacity}: {plan:?}");
+            assert!(plan.size.0 > capacity && plan.size.0.is_multiple_of(MIB), "{capacity}: {plan:?}");
             assert!(plan.size.0 < capacity + capacity / 14 + 130 * MIB, "{capacity}: {plan:?}");
             assert_eq!(plan.unsupported, plan.size.0 < SUPPORTED);
         }

@@ -1,0 +1,38 @@
+//! Removing an instance with all its data.
+//!
+//! Order of events: nobody is attached (checked) - everything of a crash is cleaned up - record, not complete: from
+//! here on nobody can attach - fragments - mount points - state directory. A crash anywhere leaves the record, and
+//! destroying again goes on.
+
+use crate::error::AgentError;
+use crate::fragment;
+use crate::lease::Unused;
+use crate::mounting;
+use crate::record::Record;
+use crate::state_directory::StateDirectory;
+use crate::{clean, mount_table};
+
+/// Removes the instance; no error if there is none.
+pub(crate) fn destroy(state: &StateDirectory) -> Result<(), AgentError> {
+    let Some(_gate) = state.gate()? else { return Ok(()) };
+    let _unused = Unused::prove(state.path(), state.instance())?;
+    match state.record()? {
+        None => state.remove(),
+        Some(record) => remove(state, record),
+    }
+}
+
+/// Removes all that the record names. The caller holds the gate, and nobody is attached.
+pub(crate) fn remove(state: &StateDirectory, record: Record) -> Result<(), AgentError> {
+    clean::leftovers(state, &record)?;
+    let record = record.marked(false);
+    record.write(state.path())?;
+    let fragments = fragment::of_instance(&record.description, record.fragments);
+    fragment::on_all(&fragments, |fragment| fragment.remove())?;
+    if record.serving.makes_mount_points() {
+        for configuration in &record.description.configurations {
+            mounting::remove_mount_point(&mount_table::resolved(&configuration.mount))?;
+        }
+    }
+    state.remove()
+}

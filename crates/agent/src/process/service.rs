@@ -1,0 +1,235 @@
+//! What the instance process does: volumes, mounts, stagings.
+//!
+//! Mounting, unmounting and ending exclude each other by the lock of `namespaces`; stagings and figures only take it
+//! for a moment. Ending waits for running stagings, whose peers are gone by then, so that they are being stopped.
+
+use super::protocol::Figures;
+use crate::error::AgentError;
+use crate::fragment::{self, Fragment};
+use crate::record::Record;
+use crate::serving::Serving;
+use crate::stage::StageTask;
+use crate::state_directory::StateDirectory;
+use crate::volume_tree::VolumeTree;
+use crate::{holders, mount_table, mounting, namespace};
+use forebay_client::Volume;
+use forebay_fuse::{KernelCache, MountError, MountOptions, Mounted, Unmount, UnmountError};
+use forebay_model::ids::ConfigurationId;
+use forebay_model::layout::LayoutChoice;
+use forebay_model::units::Bytes;
+use forebay_server::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
+use forebay_stager::{
+    CancelToken, Direction, PosixTree, StageFailure, StageProgress, StageReport, StageRequest, TreeError,
+};
+use forebay_wire::FsError;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+/// Why a request could not be carried out. Becomes a line of text on the socket.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServiceError {
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    #[error("opening the file system: {0}")]
+    Open(FsError),
+    #[error("looking at the file system: {0}")]
+    FileSystem(FsError),
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    #[error(transparent)]
+    Unmount(#[from] UnmountError),
+    #[error("preparing to stage: {0}")]
+    Stage(TreeError),
+    #[error("the instance has no configuration {0}")]
+    UnknownConfiguration(ConfigurationId),
+    #[error("the process is ending")]
+    Ending,
+}
+
+/// A configuration being served.
+struct Namespace {
+    volume: Arc<Volume>,
+    mount_point: PathBuf,
+    mounted: Option<Mounted>,
+    /// For announcing to the kernel what a staging changes; shared with the trees of running stagings.
+    cache: Arc<RwLock<Option<KernelCache>>>,
+}
+
+/// The open instance.
+pub(crate) struct Service {
+    record: Record,
+    /// `None` once it has ended.
+    fragments: Mutex<Option<Arc<Fragments>>>,
+    namespaces: Mutex<BTreeMap<ConfigurationId, Namespace>>,
+    /// Read by stagings, written by the end.
+    staging: RwLock<()>,
+}
+
+impl Service {
+    /// Opens fragments and volumes. The starter has brought the fragments up and holds the gate.
+    pub fn open(state: &StateDirectory) -> Result<Service, ServiceError> {
+        let record = state.complete_record()?;
+        // As many as the system lets us have: open files of the job need descriptors here.
+        forebay_server::local::raise_descriptor_limit().map_err(ServiceError::Open)?;
+        let specs = fragment_specs(&record)?;
+        let fragments = Fragments::open(&specs).map_err(ServiceError::Open)?;
+        let mut namespaces = BTreeMap::new();
+        for configuration in &record.description.configurations {
+            namespaces.insert(configuration.id, open_namespace(&record, configuration, &fragments)?);
+        }
+        Ok(Service {
+            record,
+            fragments: Mutex::new(Some(fragments)),
+            namespaces: Mutex::new(namespaces),
+            staging: RwLock::new(()),
+        })
+    }
+
+    /// Mounts a configuration; nothing to do if it is mounted.
+    pub fn mount(&self, configuration: ConfigurationId) -> Result<(), ServiceError> {
+        let mut namespaces = self.namespaces()?;
+        let unknown = ServiceError::UnknownConfiguration(configuration);
+        let namespace = namespaces.get_mut(&configuration).ok_or(unknown)?;
+        if namespace.mounted.is_some() {
+            return Ok(());
+        }
+        mounting::make_mount_point(&namespace.mount_point)?;
+        let mounted =
+            forebay_fuse::mount(Arc::clone(&namespace.volume), &namespace.mount_point, &self.options())?;
+        *namespace.cache.write().unwrap_or_else(PoisonError::into_inner) =
+            Some(mounted.kernel_cache().clone());
+        namespace.mounted = Some(mounted);
+        Ok(())
+    }
+
+    /// Unmounts it; the answer names processes that still use it.
+    pub fn unmount(&self, configuration: ConfigurationId) -> Result<Option<Vec<u32>>, ServiceError> {
+        let mut namespaces = self.namespaces()?;
+        let unknown = ServiceError::UnknownConfiguration(configuration);
+        namespaces.get_mut(&configuration).ok_or(unknown)?.unmount()
+    }
+
+    /// Present figures over all configurations.
+    pub fn figures(&self) -> Result<Figures, ServiceError> {
+        let namespaces = self.namespaces()?;
+        let mut figures = Figures::default();
+        for namespace in namespaces.values() {
+            let counters = namespace.volume.counters();
+            figures.bytes_read += counters.bytes_read;
+            figures.bytes_written += counters.bytes_written;
+            figures.files_created += counters.files_created;
+        }
+        // All configurations share the space of the fragments.
+        if let Some(namespace) = namespaces.values().next() {
+            let space = namespace.volume.statfs().map_err(ServiceError::FileSystem)?;
+            figures.available = Bytes(space.blocks_available.saturating_mul(u64::from(space.block_size)));
+        }
+        Ok(figures)
+    }
+
+    /// Stages data; blocks until it is done.
+    pub fn stage(
+        &self,
+        task: &StageTask,
+        progress: &(dyn Fn(StageProgress) + Sync),
+        cancel: &CancelToken,
+    ) -> Result<Result<StageReport, StageFailure>, ServiceError> {
+        let _running = self.staging.read().unwrap_or_else(PoisonError::into_inner);
+        let inside = self.tree(task.configuration)?;
+        let outside = PosixTree::everywhere().map_err(ServiceError::Stage)?;
+        let (source, destination): (&dyn forebay_stager::Tree, &dyn forebay_stager::Tree) =
+            match task.direction {
+                Direction::In => (&outside, &inside),
+                Direction::Out => (&inside, &outside),
+            };
+        let request =
+            StageRequest { direction: task.direction, source, destination, what: task.what.clone() };
+        Ok(forebay_stager::stage(&request, &task.options, progress, cancel))
+    }
+
+    fn tree(&self, configuration: ConfigurationId) -> Result<VolumeTree, ServiceError> {
+        let namespaces = self.namespaces()?;
+        let unknown = ServiceError::UnknownConfiguration(configuration);
+        let namespace = namespaces.get(&configuration).ok_or(unknown)?;
+        let (volume, cache) = (Arc::clone(&namespace.volume), Arc::clone(&namespace.cache));
+        Ok(VolumeTree::new(volume, &namespace.mount_point, cache))
+    }
+
+    /// Unmounts and closes everything. Errors are logged: there is nobody who could do better, and the next open
+    /// looks through fragments that were not closed.
+    pub fn end(&self) {
+        let fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let _none_runs = self.staging.write().unwrap_or_else(PoisonError::into_inner);
+        let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        for namespace in namespaces.values_mut() {
+            if let Err(error) = namespace.unmount() {
+                eprintln!("unmounting at the end: {error}");
+            }
+            if let Err(error) = namespace.volume.sync() {
+                eprintln!("writing back at the end: {error}");
+            }
+        }
+        namespaces.clear();
+        if let Some(Err(error)) = fragments.map(Fragments::close) {
+            eprintln!("closing the fragments: {error}");
+        }
+    }
+
+    fn namespaces(&self) -> Result<MutexGuard<'_, BTreeMap<ConfigurationId, Namespace>>, ServiceError> {
+        let namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = self.fragments.lock().unwrap_or_else(PoisonError::into_inner).is_none();
+        if ended { Err(ServiceError::Ending) } else { Ok(namespaces) }
+    }
+
+    fn options(&self) -> MountOptions {
+        let mut options = MountOptions::named(self.record.description.label.clone());
+        // Root serves whoever the permissions let in; another user may only serve themselves.
+        options.allow_other = rustix::process::geteuid().is_root();
+        options.passthrough = self.record.serving == Serving::Fuse { passthrough: true };
+        options
+    }
+}
+
+impl Namespace {
+    fn unmount(&mut self) -> Result<Option<Vec<u32>>, ServiceError> {
+        *self.cache.write().unwrap_or_else(PoisonError::into_inner) = None;
+        let Some(mounted) = self.mounted.take() else { return Ok(None) };
+        // Seen before the mount leaves the tree: afterwards their paths do not show it any more.
+        let users = holders::of_mount(&self.mount_point);
+        let how = mounted.unmount()?;
+        mounting::remove_mount_point(&self.mount_point)?;
+        Ok((how == Unmount::Lazy).then_some(users))
+    }
+}
+
+fn fragment_specs(record: &Record) -> Result<Vec<FragmentSpec>, AgentError> {
+    let fragments = fragment::of_instance(&record.description, record.fragments);
+    let spec = |fragment: &dyn Fragment| {
+        let metered = SpaceRule::Metered(fragment.capacity());
+        let space = if fragment.hard_size() { SpaceRule::Hard } else { metered };
+        Ok(FragmentSpec { root: fragment.bring_up()?, space })
+    };
+    fragment::on_all(&fragments, spec)
+}
+
+fn open_namespace(
+    record: &Record,
+    configuration: &crate::description::ConfigurationDescription,
+    fragments: &Arc<Fragments>,
+) -> Result<Namespace, ServiceError> {
+    let limits = Limits { max_file_size: configuration.max_file_size, max_files: configuration.max_files };
+    let layout = LayoutChoice {
+        stripe_size: Some(record.description.stripe_size.0),
+        substripes: Some(record.description.substripes),
+        ..LayoutChoice::default()
+    };
+    let spec = NamespaceSpec { name: namespace::name(configuration.id), layout, limits };
+    let services = fragments.namespace(&spec).map_err(ServiceError::Open)?;
+    Ok(Namespace {
+        volume: Arc::new(Volume::new(services.metadata, services.data)),
+        mount_point: mount_table::resolved(&configuration.mount),
+        mounted: None,
+        cache: Arc::new(RwLock::new(None)),
+    })
+}

@@ -1,0 +1,66 @@
+//! What a test may have left on the machine: mounts, loop devices, processes.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Everything below `root` that is mounted, looped or run, in words.
+pub fn of(root: &Path) -> Vec<String> {
+    let mut found: Vec<String> = mounts(root).iter().map(|point| format!("mount {point:?}")).collect();
+    found.extend(loops(root).iter().map(|device| format!("loop device {device}")));
+    found.extend(processes(root).iter().map(|pid| format!("process {pid}: {}", command_line(*pid))));
+    found
+}
+
+/// Ends it all, as roughly as needed.
+pub fn end_all(root: &Path) {
+    for pid in processes(root) {
+        let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    }
+    for point in mounts(root) {
+        let _ = Command::new("umount").arg("-l").arg(point).status();
+    }
+}
+
+/// All files and directories below `root`.
+pub fn files(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut waiting = vec![root.to_owned()];
+    while let Some(directory) = waiting.pop() {
+        for entry in fs::read_dir(&directory).unwrap().flatten() {
+            if entry.file_type().unwrap().is_dir() {
+                waiting.push(entry.path());
+            }
+            found.push(entry.path());
+        }
+    }
+    found
+}
+
+fn mounts(root: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let points = table.lines().filter_map(|line| line.split(' ').nth(4)).map(PathBuf::from);
+    let mut points: Vec<PathBuf> = points.filter(|point| point.starts_with(root)).collect();
+    points.reverse();
+    points
+}
+
+fn loops(root: &Path) -> Vec<String> {
+    let devices = fs::read_dir("/sys/block").unwrap().flatten().filter(|device| {
+        let backing = fs::read_to_string(device.path().join("loop/backing_file")).unwrap_or_default();
+        Path::new(&backing).starts_with(root)
+    });
+    devices.map(|device| device.file_name().to_string_lossy().into_owned()).collect()
+}
+
+/// Instance processes and other roles have the scene's path in their arguments.
+fn processes(root: &Path) -> Vec<u32> {
+    let root = root.to_str().unwrap();
+    let pids = fs::read_dir("/proc").unwrap().flatten().filter_map(|e| e.file_name().to_str()?.parse().ok());
+    pids.filter(|pid| *pid != std::process::id() && command_line(*pid).contains(root)).collect()
+}
+
+fn command_line(pid: u32) -> String {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
+}
