@@ -3,7 +3,7 @@
 //! Invariants: no key is there twice; every word is a field, a flag, or told.
 
 use crate::diagnostic::{Code, Place, Report};
-use crate::suggest::did_you_mean;
+use crate::suggest::{did_you_mean, nearest};
 use crate::symbols::{LineSymbols, SYMBOLS};
 use crate::words::Word;
 use std::borrow::Cow;
@@ -17,6 +17,8 @@ pub(crate) struct Value<'a> {
     pub text: Cow<'a, [u8]>,
     /// Symbols were left as written.
     pub symbols_kept: bool,
+    /// Symbols may be written here.
+    pub symbols_allowed: bool,
 }
 
 impl<'a> Value<'a> {
@@ -27,9 +29,9 @@ impl<'a> Value<'a> {
         symbols: &mut LineSymbols,
         report: &mut Report,
     ) -> Option<Value<'a>> {
-        let symbols_kept = symbols.are_kept();
+        let (symbols_kept, symbols_allowed) = (symbols.are_kept(), symbols.are_allowed());
         match symbols.expand(&word.bytes[offset..]) {
-            Ok(text) => Some(Value { word, offset, text, symbols_kept }),
+            Ok(text) => Some(Value { word, offset, text, symbols_kept, symbols_allowed }),
             Err(unknown) => {
                 let at = offset + unknown.offset;
                 let text = &word.bytes[at..at + unknown.length];
@@ -54,6 +56,11 @@ impl<'a> Value<'a> {
     /// Where it begins.
     pub fn start(&self) -> Place {
         self.word.place(self.offset)
+    }
+
+    /// The whole word, with its key.
+    pub fn word(&self) -> Word<'a> {
+        self.word
     }
 
     /// Where a byte of `text` stands; the beginning where replaced symbols have moved it.
@@ -86,8 +93,9 @@ impl Vocabulary {
 }
 
 /// The fields of a directive.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Fields<'a> {
+    subject: (Place, &'a [u8]),
     values: Vec<(&'static str, Value<'a>)>,
     flags: Vec<&'static str>,
     /// Keys that were written with something wrong that has been told: they are not missing as well.
@@ -95,14 +103,15 @@ pub(crate) struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Sorts words by their keys.
+    /// Sorts words by their keys. `subject` is what they belong to: the command and its place.
     pub fn read(
+        subject: (Place, &'a [u8]),
         words: &[Word<'a>],
         takes: Vocabulary,
         symbols: &mut LineSymbols,
         report: &mut Report,
     ) -> Fields<'a> {
-        let mut fields = Fields::default();
+        let mut fields = Fields { subject, values: Vec::new(), flags: Vec::new(), damaged: Vec::new() };
         let mut at = 0;
         while at < words.len() {
             at += fields.word(&words[at..], takes, symbols, report);
@@ -131,7 +140,7 @@ impl<'a> Fields<'a> {
             return 1;
         };
         match key {
-            None => unknown_key(word, equals, takes, report),
+            None => self.damaged.extend(unknown_key(word, equals, takes, report)),
             Some(key) if self.has(key) => {
                 let expected = format!("`{key}=` once");
                 report.suggest(
@@ -221,22 +230,22 @@ impl<'a> Fields<'a> {
         self.values.iter().find(|(there, _)| *there == key).map(|(_, value)| value)
     }
 
+    /// What the words belong to.
+    pub fn subject(&self) -> (Place, &'a [u8]) {
+        self.subject
+    }
+
     /// Whether a flag is there.
     pub fn has_flag(&self, flag: &str) -> bool {
         self.flags.contains(&flag)
     }
 
     /// The value of a key that must be there. If it is not, that is told, at the command.
-    pub fn require(
-        &self,
-        key: &'static str,
-        command: Word,
-        expected: &str,
-        report: &mut Report,
-    ) -> Option<&Value<'a>> {
+    pub fn require(&self, key: &'static str, expected: &str, report: &mut Report) -> Option<&Value<'a>> {
         let value = self.get(key);
         if value.is_none() && !self.damaged.contains(&key) {
-            report.add(Code::MissingKey, command.start(), command.bytes, format!("{key}={expected}"));
+            let (place, text) = self.subject;
+            report.add(Code::MissingKey, place, text, format!("{key}={expected}"));
         }
         value
     }
@@ -251,9 +260,12 @@ fn known(words: &'static [&'static str], written: &[u8]) -> Option<&'static str>
     words.iter().copied().find(|word| word.as_bytes() == written)
 }
 
-fn unknown_key(word: Word, equals: usize, takes: Vocabulary, report: &mut Report) {
+/// Tells it, and gives the key that is probably meant.
+fn unknown_key(word: Word, equals: usize, takes: Vocabulary, report: &mut Report) -> Option<&'static str> {
     let key = &word.bytes[..equals];
-    let suggestion = did_you_mean(key, takes.keys.iter().copied());
+    let meant = nearest(key, takes.keys.iter().copied());
+    let suggestion = meant.map(|meant| format!("did you mean `{meant}`?"));
     let expected = format!("one of {}", takes.list());
     report.push(Code::UnknownKey, word.start(), key, expected, suggestion);
+    meant
 }

@@ -41,18 +41,18 @@ pub(crate) fn directive(
         _ => (None, words),
     };
     let takes = Vocabulary { keys: command.keys(), flags: command.flags() };
-    let fields = Fields::read(words, takes, &mut symbols, report);
     let at = command_word.start();
+    let fields = Fields::read((at, command_word.bytes), words, takes, &mut symbols, report);
     let plain = |directive| Read { directive, at, instance_path: None };
     match command {
         Command::JobDw => {
             job_vocabulary_checks(&fields, report);
-            job(&fields, *command_word, &["access_mode"], report).map(|job| plain(Directive::JobDw(job)))
+            job(&fields, &["access_mode"], report).map(|job| plain(Directive::JobDw(job)))
         }
         Command::Swap => swap::swap(size, &fields, report).map(|swap| plain(Directive::Swap(swap))),
-        Command::StageIn | Command::StageOut => stage::stage(command, &fields, *command_word, report),
-        Command::PersistentDw => persistent::attach(&fields, *command_word, report).map(plain),
-        Command::CreatePersistent => persistent::create(&fields, *command_word, report).map(plain),
-        Command::DestroyPersistent => persistent::destroy(&fields, *command_word, report).map(plain),
+        Command::StageIn | Command::StageOut => stage::stage(command, &fields, report),
+        Command::PersistentDw => persistent::attach(&fields, report).map(plain),
+        Command::CreatePersistent => persistent::create(&fields, report).map(plain),
+        Command::DestroyPersistent => persistent::destroy(&fields, report).map(plain),
     }
 }

@@ -3,7 +3,7 @@
 //! Lines that are empty or begin with `#` are passed over; symbols are not replaced. A list may be long, so what does
 //! not fit is told line by line up to a limit, and nothing is handed out twice.
 
-use crate::diagnostic::{Code, Diagnostic, Place, Report};
+use crate::diagnostic::{Code, Diagnostic, Report};
 use crate::fields::Value;
 use crate::symbols::LineSymbols;
 use crate::types::{InstanceRef, Located, StagePath};
@@ -87,7 +87,8 @@ fn entry(
         report.add(Code::UnallocatedTarget, instance_word.start(), instance_word.bytes, expected);
         return None;
     }
-    complete(direction, pfs?, target, (path, trailing_slash), [source.start(), destination.start()], report)
+    let file = (pfs?, path, trailing_slash);
+    complete(direction, target, file, *source, report)
 }
 
 /// Symbols mean nothing in a list.
@@ -96,23 +97,24 @@ fn literal<'a>(word: Word<'a>, report: &mut Report) -> Option<Value<'a>> {
     Value::new(word, 0, &mut symbols, report)
 }
 
-/// Gives a destination that names a directory the name of its source, which must be a file.
+/// Gives a destination that names a directory the name of its source, which must be a file. `file` is the path on the
+/// parallel file system, the path in the instance, and whether that ended in a slash.
 fn complete(
     direction: Direction,
-    mut pfs: Vec<u8>,
     target: InstanceRef,
-    (mut path, trailing_slash): (Vec<u8>, bool),
-    [source_at, _]: [Place; 2],
+    file: (Vec<u8>, Vec<u8>, bool),
+    source: Word,
     report: &mut Report,
 ) -> Option<StageListEntry> {
+    let (mut pfs, mut path, trailing_slash) = file;
     let in_directory = path.is_empty() || trailing_slash;
     let source_is_file = match direction {
         Direction::In => !pfs.ends_with(b"/") && base_name(&pfs).is_some(),
         Direction::Out => !in_directory,
     };
     if !source_is_file {
-        let text = if direction == Direction::In { &pfs } else { &path };
-        report.add(Code::FileExpected, source_at, text, "the path of a file, without `/` at the end");
+        let expected = "the path of a file, without `/` at the end";
+        report.add(Code::FileExpected, source.start(), source.bytes, expected);
         return None;
     }
     match direction {

@@ -69,6 +69,11 @@ impl<'s> LineSymbols<'s> {
         LineSymbols { symbols: None, stopped: true }
     }
 
+    /// Whether symbols may be written here.
+    pub fn are_allowed(&self) -> bool {
+        !self.stopped
+    }
+
     /// Whether symbols are left as written, and may be there.
     pub fn are_kept(&self) -> bool {
         self.symbols.is_none() && !self.stopped

@@ -11,7 +11,7 @@ pub(crate) use access::{access_modes, kind_word, mode_word, modifiers_text};
 pub(crate) use name::{instance_name, is_shell_name, pool_name};
 pub use path::Direction;
 pub(crate) use path::{base_name, instance_path, pfs_path, stage_list_source};
-pub(crate) use size::{bytes, bytes_at, capacity, tell as tell_size};
+pub(crate) use size::{bytes, bytes_at, capacity, tell_bytes};
 
 use crate::diagnostic::{Code, Report};
 use crate::fields::Value;

@@ -1,48 +1,42 @@
 //! `#DW persistentdw`, `#BB create_persistent` and `#BB destroy_persistent`.
 
-use super::jobdw::TYPES;
+use super::jobdw::type_word;
 use crate::diagnostic::{Code, Report};
 use crate::fields::Fields;
 use crate::types::{Access, CreatePersistent, DestroyPersistent, Directive, PersistentDw};
-use crate::value::{access_modes, capacity, choice, instance_name, is_shell_name, pool_name};
-use crate::words::Word;
+use crate::value::{access_modes, capacity, instance_name, is_shell_name, pool_name};
 use forebay_model::objects::{AccessMode, ConfigurationType};
 
-fn name(fields: &Fields, command: Word, report: &mut Report) -> Option<String> {
-    let value = fields.require("name", command, "<name>", report)?;
+fn name(fields: &Fields, report: &mut Report) -> Option<String> {
+    let value = fields.require("name", "<name>", report)?;
     instance_name(value, report)
 }
 
 /// Attaches an instance.
-pub(super) fn attach(fields: &Fields, command: Word, report: &mut Report) -> Option<Directive> {
-    name(fields, command, report).map(|name| Directive::PersistentDw(PersistentDw { name }))
+pub(super) fn attach(fields: &Fields, report: &mut Report) -> Option<Directive> {
+    name(fields, report).map(|name| Directive::PersistentDw(PersistentDw { name }))
 }
 
 /// Removes an instance.
-pub(super) fn destroy(fields: &Fields, command: Word, report: &mut Report) -> Option<Directive> {
+pub(super) fn destroy(fields: &Fields, report: &mut Report) -> Option<Directive> {
     let hurry = fields.has_flag("hurry");
-    name(fields, command, report).map(|name| Directive::DestroyPersistent(DestroyPersistent { name, hurry }))
+    name(fields, report).map(|name| Directive::DestroyPersistent(DestroyPersistent { name, hurry }))
 }
 
 /// Makes an instance. Slurm's documents make all but name and capacity optional.
-pub(super) fn create(fields: &Fields, command: Word, report: &mut Report) -> Option<Directive> {
-    let name = name(fields, command, report);
+pub(super) fn create(fields: &Fields, report: &mut Report) -> Option<Directive> {
+    let name = name(fields, report);
     warn_of_shell(fields, name.as_deref(), report);
-    let size = fields.require("capacity", command, "<size>, such as 200GB", report).cloned();
+    let size = fields.require("capacity", "<size>, such as 200GB", report).cloned();
     let size = size.and_then(|value| capacity(&value, report));
     let kind = match fields.get("type") {
-        Some(value) => choice(value, &TYPES, report),
+        Some(value) => type_word(value, report),
         None => Some(ConfigurationType::Scratch),
     };
     if let (Some(_), Some(second)) = (fields.get("access"), fields.get("access_mode")) {
         let expected = "either `access=` or `access_mode=`";
-        report.suggest(
-            Code::DuplicateKey,
-            second.start(),
-            second.written(),
-            expected,
-            "remove one of the two",
-        );
+        let second = second.word();
+        report.suggest(Code::DuplicateKey, second.start(), second.bytes, expected, "remove one of the two");
         return None;
     }
     let access = match fields.get("access").or_else(|| fields.get("access_mode")) {

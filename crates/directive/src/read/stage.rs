@@ -6,23 +6,22 @@ use crate::diagnostic::{Code, Place, Report};
 use crate::fields::{Fields, Value};
 use crate::types::{Directive, Stage, StageKind, StagePath};
 use crate::value::{Direction, base_name, choice, instance_path, pfs_path, stage_list_source, yes_or_no};
-use crate::words::Word;
 
 const KINDS: [(&str, StageKind); 3] =
     [("file", StageKind::File), ("directory", StageKind::Directory), ("list", StageKind::List)];
 
 /// Reads the fields of either command.
-pub(super) fn stage(command: Command, fields: &Fields, word: Word, report: &mut Report) -> Option<Read> {
+pub(super) fn stage(command: Command, fields: &Fields, report: &mut Report) -> Option<Read> {
     let direction = if command == Command::StageIn { Direction::In } else { Direction::Out };
-    let kind = fields.require("type", word, "file, directory or list", report);
+    let kind = fields.require("type", "file, directory or list", report);
     let kind = kind.cloned().and_then(|value| choice(&value, &KINDS, report));
     let tolerate_errors = match fields.get("tolerate_errors") {
         Some(value) => yes_or_no(value, report),
         None => Some(false),
     };
     let ends = match kind {
-        Some(StageKind::List) => list(direction, fields, word, report),
-        _ => pair(direction, kind, fields, word, report),
+        Some(StageKind::List) => list(direction, fields, report),
+        _ => pair(direction, kind, fields, report),
     };
     let (source, destination) = ends?;
     let instance = match direction {
@@ -39,7 +38,7 @@ pub(super) fn stage(command: Command, fields: &Fields, word: Word, report: &mut 
         Direction::In => Directive::StageIn(stage),
         Direction::Out => Directive::StageOut(stage),
     };
-    Some(Read { directive, at: word.start(), instance_path })
+    Some(Read { directive, at: fields.subject().0, instance_path })
 }
 
 fn place_and_text(value: &Value) -> (Place, Vec<u8>) {
@@ -49,13 +48,7 @@ fn place_and_text(value: &Value) -> (Place, Vec<u8>) {
 type Ends = (StagePath, Option<StagePath>);
 
 /// Source and destination of a file or directory, or of a kind that was not understood.
-fn pair(
-    direction: Direction,
-    kind: Option<StageKind>,
-    fields: &Fields,
-    word: Word,
-    report: &mut Report,
-) -> Option<Ends> {
+fn pair(direction: Direction, kind: Option<StageKind>, fields: &Fields, report: &mut Report) -> Option<Ends> {
     let (source_form, destination_form) = match direction {
         Direction::In => ("<PFS path>", "$DW_JOB_STRIPED/<path>"),
         Direction::Out => ("$DW_JOB_STRIPED/<path>", "<PFS path>"),
@@ -63,9 +56,9 @@ fn pair(
     let read = |value: &Value, on_pfs: bool, report: &mut Report| {
         if on_pfs { pfs_path(value, report).map(StagePath::Pfs) } else { instance_path(value, report) }
     };
-    let source_value = fields.require("source", word, source_form, report);
+    let source_value = fields.require("source", source_form, report);
     let source = source_value.and_then(|value| read(value, direction == Direction::In, report));
-    let destination = fields.require("destination", word, destination_form, report);
+    let destination = fields.require("destination", destination_form, report);
     let destination = destination.and_then(|value| read(value, direction == Direction::Out, report));
     let source = source?;
     if let (Some(StageKind::File), Some(value)) = (kind, source_value) {
@@ -75,12 +68,12 @@ fn pair(
 }
 
 /// The file that a list is in. The list names the destinations.
-fn list(direction: Direction, fields: &Fields, word: Word, report: &mut Report) -> Option<Ends> {
+fn list(direction: Direction, fields: &Fields, report: &mut Report) -> Option<Ends> {
     if let Some(value) = fields.get("destination") {
         let expected = "no `destination=` with type=list: each line of the list has its own";
         report.suggest(Code::ListDestination, value.start(), value.written(), expected, "remove it");
     }
-    let value = fields.require("source", word, "<file with the list>", report)?;
+    let value = fields.require("source", "<file with the list>", report)?;
     let source = stage_list_source(value, direction, report)?;
     file_named(&source, value, report)?;
     fields.get("destination").is_none().then_some((source, None))

@@ -39,17 +39,18 @@ pub(crate) fn pfs_path(value: &Value, report: &mut Report) -> Option<Vec<u8>> {
             let suggestion = "look whether source and destination, or stage_in and stage_out, are exchanged";
             report.suggest(Code::NotOnPfs, value.start(), value.written(), PFS_EXPECTED, suggestion);
         } else {
-            tell_shell_variable(value, dollar, report);
+            tell_shell_variable(value, dollar, PFS_EXPECTED, report);
         }
         return None;
     }
     let begins_with_symbol = value.symbols_kept && text.starts_with(b"%d");
     if text.first() != Some(&b'/') && !begins_with_symbol {
-        let suggestion =
-            text.starts_with(b"~").then(|| "write the path in full: `~` is not expanded here".to_string());
-        let suggestion = suggestion
-            .or_else(|| Some("write it from `/` on, or with `%d/` for the working directory".into()));
-        report.push(Code::RelativePath, value.start(), value.written(), PFS_EXPECTED.to_string(), suggestion);
+        let suggestion = match (text.first(), value.symbols_allowed) {
+            (Some(b'~'), _) => "write the path in full: `~` is not expanded here",
+            (_, true) => "write it from `/` on, or with `%d/` for the working directory",
+            (_, false) => "write it from `/` on",
+        };
+        report.suggest(Code::RelativePath, value.start(), value.written(), PFS_EXPECTED, suggestion);
         return None;
     }
     Some(text.to_vec())
@@ -119,16 +120,14 @@ fn variable(text: &[u8]) -> Result<(&[u8], usize), ()> {
     Ok((&text[2..close], close + 1))
 }
 
-fn tell_shell_variable(value: &Value, at: usize, report: &mut Report) {
+fn tell_shell_variable(value: &Value, at: usize, expected: &str, report: &mut Report) {
     let text = &value.text[at..];
     let end = variable(text).map_or(text.len(), |(_, end)| end);
-    report.suggest(
-        Code::ShellVariable,
-        value.place(at),
-        &text[..end],
-        PFS_EXPECTED,
-        "write the path in full, or with the symbols %d, %u or %j",
-    );
+    let suggestion = match value.symbols_allowed {
+        true => "write the path in full, or with the symbols %d, %u or %j",
+        false => "write the path in full",
+    };
+    report.suggest(Code::ShellVariable, value.place(at), &text[..end], expected, suggestion);
 }
 
 /// An instance path that does not begin with a variable: the older form, or a mistake.
@@ -220,7 +219,7 @@ fn tell_cache(value: &Value, token: &[u8], report: &mut Report) {
 fn relative(value: &Value, from: usize, target: InstanceRef, report: &mut Report) -> Option<StagePath> {
     let rest = &value.text[from..];
     if let Some(dollar) = variable_at(rest) {
-        tell_shell_variable(value, from + dollar, report);
+        tell_shell_variable(value, from + dollar, "no variable behind the one of the instance", report);
         return None;
     }
     let mut components: Vec<&[u8]> = Vec::new();
