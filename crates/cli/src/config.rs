@@ -26,6 +26,7 @@ use forebay_model::units::{Bytes, KIB, MIB};
 use serde::Deserialize;
 use std::ffi::OsString;
 use std::io;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 /// Environment variable that names the file.
@@ -151,27 +152,61 @@ pub struct PoolOptions {
     pub directories: Vec<PathBuf>,
 }
 
-impl Config {
-    /// The pool that exists without a file: nodes dealt over the directories in turn.
-    pub fn built_in(options: &PoolOptions, state_pool: &Path) -> Config {
-        let directories = if options.directories.is_empty() {
-            vec![state_pool.to_path_buf()]
-        } else {
-            options.directories.clone()
-        };
-        let count = options.nodes.unwrap_or(directories.len());
-        let nodes = directories.iter().cycle().take(count).enumerate().map(|(index, directory)| {
-            let name = node_name(index);
+impl PoolOptions {
+    fn is_empty(&self) -> bool {
+        self.nodes.is_none() && self.directories.is_empty()
+    }
+
+    /// Nodes dealt over the directories in turn. A node in a directory of the user's own carries a mark of that
+    /// directory in its name, because a name stands for one place as long as fragments lie there.
+    fn dealt(&self, state_pool: &Path) -> Vec<NodeConfig> {
+        let own = [state_pool.to_path_buf()];
+        let directories = if self.directories.is_empty() { &own[..] } else { &self.directories };
+        let count = self.nodes.unwrap_or(directories.len());
+        let node = |(index, directory): (usize, &PathBuf)| {
+            let mark = if directory == state_pool { String::new() } else { format!("-{}", mark(directory)) };
+            let name = format!("{}{mark}", node_name(index));
             NodeConfig { directory: directory.join(&name), name, capacity: None }
-        });
+        };
+        directories.iter().cycle().take(count).enumerate().map(node).collect()
+    }
+}
+
+/// Four hexadecimal digits that tell directories apart.
+fn mark(directory: &Path) -> String {
+    let hash = xxhash_rust::xxh3::xxh3_64(directory.as_os_str().as_bytes());
+    format!("{:04x}", hash & 0xffff)
+}
+
+impl Config {
+    /// The pool that exists without a file.
+    pub fn built_in(options: &PoolOptions, state_pool: &Path) -> Config {
         let pool = PoolConfig {
             name: DEFAULT_POOL.into(),
             granularity: DEFAULT_GRANULARITY,
             stripe_size: DEFAULT_STRIPE_SIZE,
             substripes: None,
-            nodes: nodes.collect(),
+            nodes: options.dealt(state_pool),
         };
         Config { source: None, default_pool: DEFAULT_POOL.into(), pools: vec![pool] }
+    }
+
+    /// The configuration that counts: the file's, if there is one, with the nodes of its default pool replaced by what
+    /// the command line says.
+    pub fn load(
+        file: Option<&Path>,
+        options: &PoolOptions,
+        state_pool: &Path,
+    ) -> Result<Config, ConfigError> {
+        let Some(file) = file else { return Ok(Config::built_in(options, state_pool)) };
+        let mut config = Config::read(file, state_pool)?;
+        if !options.is_empty() {
+            let default = config.default_pool.clone();
+            for pool in config.pools.iter_mut().filter(|pool| pool.name == default) {
+                pool.nodes = options.dealt(state_pool);
+            }
+        }
+        Ok(config)
     }
 
     /// The file that the option or the environment names, or one of the usual places; `None` when there is none.
@@ -387,9 +422,11 @@ mod tests {
     fn nodes_are_dealt_over_directories() {
         let options = PoolOptions { nodes: Some(3), directories: vec!["/a".into(), "/b".into()] };
         let config = Config::built_in(&options, Path::new("/state/pool"));
-        let directories: Vec<_> =
-            config.pools[0].nodes.iter().map(|node| node.directory.to_str().unwrap()).collect();
-        assert_eq!(directories, ["/a/nid00001", "/b/nid00002", "/a/nid00003"]);
+        let parents: Vec<_> =
+            config.pools[0].nodes.iter().map(|node| node.directory.parent().unwrap()).collect();
+        assert_eq!(parents, [Path::new("/a"), Path::new("/b"), Path::new("/a")]);
+        let own = Config::built_in(&PoolOptions::default(), Path::new("/state/pool"));
+        assert_eq!(own.pools[0].nodes[0].directory, Path::new("/state/pool/nid00001"));
     }
 
     #[test]

@@ -4,8 +4,15 @@
 //! script's directives, asks the registry for space, has the agent library make, fill, mount and empty it, and runs the
 //! script in between. User-facing text and exit statuses are made here and only here.
 
+pub mod args;
+pub mod command;
 pub mod config;
+pub mod dwstat;
+pub mod error;
 pub mod exit;
 pub mod interrupt;
 pub mod job;
+pub mod machine;
+pub mod offer;
 pub mod state_dir;
+pub mod user;

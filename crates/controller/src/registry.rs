@@ -41,6 +41,9 @@ use std::time::{Duration, Instant};
 /// How long a change waits for other processes' changes, each of which takes milliseconds.
 pub const BUSY_TIMEOUT_MS: u64 = 10_000;
 
+/// Longest token and longest name of a pool, node or persistent instance, in characters.
+pub const MAX_WORD: usize = 128;
+
 /// The registry of one state directory.
 pub struct Registry {
     connection: Connection,
@@ -198,6 +201,12 @@ impl Registry {
         tx.commit().map_err(RegistryError::from)?;
         Ok(result)
     }
+}
+
+/// Whether dwstat can show it in one column and it can name a directory entry.
+fn is_word(text: &str) -> bool {
+    let bad = |c: char| c.is_whitespace() || c.is_control() || c == '/';
+    !text.is_empty() && text.chars().count() <= MAX_WORD && !text.contains(bad)
 }
 
 /// Makes an empty file with the right mode where there is none, and makes its name durable.

@@ -2,8 +2,13 @@
 //!
 //! `environment` and `sbatch` are pure; `script` owns the child process.
 
+pub mod description;
+pub mod driver;
 pub mod environment;
 pub mod figures;
+pub mod plan;
 pub mod progress;
+pub mod report;
 pub mod sbatch;
 pub mod script;
+pub mod summary;

@@ -164,14 +164,12 @@ pub fn shell_status(status: ExitStatus) -> u8 {
     u8::try_from(number & 0xff).unwrap_or(255)
 }
 
-/// The program that runs a script: `#!` line or, without one, /bin/sh. The script itself is the first argument.
-pub fn needs_shell(script: &[u8]) -> bool {
-    !script.starts_with(b"#!")
-}
-
-/// True when `path` can be executed as it is.
-pub fn is_executable(path: &Path) -> bool {
-    rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
+/// True when a script has no `#!` line: /bin/sh runs it, as a shell would do.
+pub fn is_plain_shell(script: &Path) -> bool {
+    use std::io::Read;
+    let mut start = [0_u8; 2];
+    let read = std::fs::File::open(script).and_then(|mut file| file.read_exact(&mut start));
+    read.is_err() || start != *b"#!"
 }
 
 #[cfg(test)]

@@ -1,0 +1,213 @@
+//! The command line of `forebay`.
+//!
+//! Options that choose pools are shared by the commands that allocate. Pure declarations; each command's module says
+//! what it does.
+
+use crate::config::PoolOptions;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay_agent::Serving;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// An open burst buffer on one machine: fast, short-lived space for batch scripts with #DW lines.
+#[derive(Debug, Parser)]
+#[command(name = "forebay", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// Where state is kept [default: $FOREBAY_STATE_DIR, $XDG_STATE_HOME/forebay, ~/.local/state/forebay].
+    #[arg(long, global = true, value_name = "DIR")]
+    pub state_dir: Option<PathBuf>,
+    /// The configuration file [default: $FOREBAY_CONFIG, ~/.config/forebay/forebay.toml, /etc/forebay/forebay.toml].
+    #[arg(long, global = true, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run a batch script with its burst buffer: allocate, stage in, run, stage out, clean up.
+    Run(Run),
+    /// An interactive shell with a burst buffer, as with `salloc --bbf`.
+    Shell(Shell),
+    /// Show what a script's directives mean and would allocate; exit status 0, or 2 when they are refused.
+    Check(Check),
+    /// Make a persistent instance, as `#BB create_persistent` does.
+    CreatePersistent(CreatePersistent),
+    /// Remove a persistent instance and its data, as `#BB destroy_persistent` does.
+    DestroyPersistent(DestroyPersistent),
+    /// Finish or discard what interrupted jobs left.
+    Recover(Recover),
+    /// Print the effective configuration.
+    Config(PoolArguments),
+    /// Serve one instance; started by the other commands.
+    #[command(hide = true)]
+    InstanceProcess {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+/// Which storage nodes there are.
+#[derive(Args, Clone, Debug, Default)]
+pub struct PoolArguments {
+    /// Lay the default pool over N storage nodes; files are striped over them.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=crate::config::NODES_MAX as i64))]
+    pub nodes: Option<u16>,
+    /// Keep the nodes' fragments in DIR; may be repeated, nodes are dealt over the directories in turn.
+    #[arg(long, value_name = "DIR")]
+    pub pool_dir: Vec<PathBuf>,
+}
+
+impl PoolArguments {
+    /// As the configuration takes them. Relative directories are taken from the working directory.
+    pub fn options(&self) -> std::io::Result<PoolOptions> {
+        let directories = self.pool_dir.iter().map(std::path::absolute).collect::<Result<_, _>>()?;
+        Ok(PoolOptions { nodes: self.nodes.map(usize::from), directories })
+    }
+}
+
+/// How an instance reaches the job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Serve {
+    /// One fragment of fixed size, reached directly (root).
+    Direct,
+    /// DWFS through FUSE.
+    Fuse,
+    /// DWFS through FUSE, with kernel passthrough for files on one node (root).
+    Passthrough,
+    /// A plain directory: neither size nor striping is enforced.
+    Directory,
+}
+
+impl From<Serve> for Serving {
+    fn from(serve: Serve) -> Serving {
+        match serve {
+            Serve::Direct => Serving::DirectXfs,
+            Serve::Fuse => Serving::Fuse { passthrough: false },
+            Serve::Passthrough => Serving::Fuse { passthrough: true },
+            Serve::Directory => Serving::PlainDirectory,
+        }
+    }
+}
+
+/// `forebay run`
+#[derive(Args, Debug)]
+pub struct Run {
+    /// The pools.
+    #[command(flatten)]
+    pub pool: PoolArguments,
+    /// Take SIZE instead of the script's `capacity=` of `#DW jobdw`.
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<String>,
+    /// Serve new instances this way [default: the fastest that enforces everything].
+    #[arg(long, value_name = "WAY")]
+    pub serve: Option<Serve>,
+    /// Say what would be done, and do nothing.
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Keep the job's space after stage-out, until `forebay recover`.
+    #[arg(long)]
+    pub keep: bool,
+    /// No progress and no summary; errors only.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// The batch script.
+    pub script: PathBuf,
+    /// Its arguments.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub arguments: Vec<OsString>,
+}
+
+/// `forebay shell`
+#[derive(Args, Debug)]
+pub struct Shell {
+    /// The pools.
+    #[command(flatten)]
+    pub pool: PoolArguments,
+    /// A file with `#DW` and `#BB` lines.
+    #[arg(long, value_name = "FILE")]
+    pub bbf: Option<PathBuf>,
+    /// A request as for `salloc --bb`: `capacity=1G access=striped type=scratch`.
+    #[arg(long, value_name = "REQUEST", conflicts_with = "bbf")]
+    pub bb: Option<String>,
+    /// Take SIZE instead of the file's `capacity=` of `#DW jobdw`.
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<String>,
+    /// Serve new instances this way [default: the fastest that enforces everything].
+    #[arg(long, value_name = "WAY")]
+    pub serve: Option<Serve>,
+    /// Keep the space after stage-out, until `forebay recover`.
+    #[arg(long)]
+    pub keep: bool,
+    /// No progress and no summary; errors only.
+    #[arg(long, short)]
+    pub quiet: bool,
+    /// What to run [default: $SHELL].
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    pub command: Vec<OsString>,
+}
+
+/// `forebay check`
+#[derive(Args, Debug)]
+pub struct Check {
+    /// The pools.
+    #[command(flatten)]
+    pub pool: PoolArguments,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The batch script.
+    pub script: PathBuf,
+}
+
+/// `forebay create-persistent`
+#[derive(Args, Debug)]
+pub struct CreatePersistent {
+    /// The pools.
+    #[command(flatten)]
+    pub pool: PoolArguments,
+    /// Its name (or the whole request as in `#BB create_persistent`: `name=NAME capacity=SIZE ...`).
+    #[arg(value_name = "NAME", required = true)]
+    pub words: Vec<String>,
+    /// Its size, for example 10GiB.
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: Option<String>,
+    /// `striped`, `private` or both [default: striped].
+    #[arg(long, value_name = "MODE", alias = "access")]
+    pub access_mode: Option<String>,
+    /// `scratch`.
+    #[arg(long = "type", value_name = "TYPE")]
+    pub kind: Option<String>,
+    /// The pool [default: the default pool].
+    #[arg(long = "pool", value_name = "POOL")]
+    pub pool_name: Option<String>,
+    /// Serve it this way [default: the fastest that enforces everything].
+    #[arg(long, value_name = "WAY")]
+    pub serve: Option<Serve>,
+}
+
+/// `forebay destroy-persistent`
+#[derive(Args, Debug)]
+pub struct DestroyPersistent {
+    /// Its name.
+    pub name: String,
+    /// Also when jobs are attached, or were when they were killed.
+    #[arg(long)]
+    pub hurry: bool,
+}
+
+/// `forebay recover`
+#[derive(Args, Debug)]
+pub struct Recover {
+    /// Jobs to recover [default: all that need it].
+    pub tokens: Vec<String>,
+    /// Give their results up instead of staging them out. The jobs must be named.
+    #[arg(long, requires = "tokens")]
+    pub discard: bool,
+    /// Only show what there is to recover.
+    #[arg(long, conflicts_with = "discard")]
+    pub list: bool,
+}

@@ -1,0 +1,40 @@
+//! The commands of `forebay`, one module each, and what they share.
+
+pub mod check;
+pub mod config;
+pub mod persistent;
+pub mod recover;
+pub mod run;
+pub mod script_file;
+pub mod shell;
+
+use crate::args::{Arguments, Command};
+use crate::error::CommandError;
+use crate::exit::Exit;
+use crate::machine::Places;
+use std::process::ExitCode;
+
+/// Carries out a command line.
+pub fn main(arguments: Arguments) -> ExitCode {
+    let places = Places { state_dir: arguments.state_dir.as_deref(), config: arguments.config.as_deref() };
+    let done = match arguments.command {
+        Command::Run(run) => run::run(places, run),
+        Command::Shell(shell) => shell::shell(places, shell),
+        Command::Check(check) => check::check(places, &check),
+        Command::CreatePersistent(create) => persistent::create_command(places, &create),
+        Command::DestroyPersistent(destroy) => persistent::destroy_command(places, &destroy),
+        Command::Recover(recover) => recover::recover(places, &recover),
+        Command::Config(pool) => config::config(places, &pool),
+        Command::InstanceProcess { arguments } => return forebay_agent::process::main(arguments),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        Err(error) => report(&error).into(),
+    }
+}
+
+/// Tells an error to the user and gives its status.
+fn report(error: &CommandError) -> Exit {
+    eprintln!("forebay: {error}");
+    error.exit()
+}

@@ -1,0 +1,130 @@
+//! Why a command failed, and the exit status that says so.
+//!
+//! Errors of the layers below pass through unchanged; this is where they meet the user.
+
+use crate::config::ConfigError;
+use crate::exit::Exit;
+use crate::job::plan::Refused;
+use crate::offer::Unusable;
+use crate::state_dir::StateDirError;
+use forebay_agent::AgentError;
+use forebay_controller::error::{OfferError, RegistryError, SetupError};
+use std::io;
+use std::path::PathBuf;
+
+/// A command that could not do its work.
+#[derive(Debug, thiserror::Error)]
+pub enum CommandError {
+    /// No state directory.
+    #[error(transparent)]
+    StateDir(#[from] StateDirError),
+    /// The configuration is refused.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// The registry cannot be used.
+    #[error(transparent)]
+    Registry(#[from] RegistryError),
+    /// The pools as configured do not fit what is in the registry.
+    #[error(transparent)]
+    Offer(#[from] OfferError),
+    /// The request cannot be satisfied; `advice` says how to change it.
+    #[error("{source}{}", advice.as_deref().map(|advice| format!("\n{advice}")).unwrap_or_default())]
+    Setup {
+        /// Why.
+        source: SetupError,
+        /// What to do on this machine.
+        advice: Option<String>,
+    },
+    /// No storage node can be used.
+    #[error("{}", lines(.0))]
+    NoNode(Vec<Unusable>),
+    /// The agent could not do it.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// A file cannot be read or written.
+    #[error("cannot {operation} {path:?}: {source}")]
+    File {
+        /// Verb.
+        operation: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The script's directives are refused; the text has every finding with its line.
+    #[error("{0}")]
+    Directives(String),
+    /// Directives that one machine cannot carry out.
+    #[error("{script:?} asks for what one machine cannot do:\n{}", lines(refused))]
+    Refused {
+        /// The script.
+        script: PathBuf,
+        /// All of them.
+        refused: Vec<Refused>,
+    },
+    /// A word of the command line is wrong.
+    #[error("{option}: {problem}")]
+    Option {
+        /// Which one.
+        option: String,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A job that was named does not exist.
+    #[error("there is no job {token}; {}", if known.is_empty() { "nothing is to be recovered".to_string() } else { format!("known are {}", known.join(", ")) })]
+    UnknownJob {
+        /// What was named.
+        token: String,
+        /// What there is.
+        known: Vec<String>,
+    },
+    /// A job that was named is being run by a living process.
+    #[error("job {token} is running: process {pid} carries it; end it with kill {pid} first")]
+    JobRuns {
+        /// The job.
+        token: String,
+        /// The process.
+        pid: u32,
+    },
+    /// Signals cannot be taken over.
+    #[error("cannot install the signal handlers: {0}")]
+    Signals(io::Error),
+}
+
+impl CommandError {
+    /// A failed file operation.
+    pub fn file(operation: &'static str, path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> CommandError {
+        let path = path.into();
+        move |source| CommandError::File { operation, path, source }
+    }
+
+    /// The status of the command.
+    pub fn exit(&self) -> Exit {
+        match self {
+            CommandError::StateDir(_)
+            | CommandError::Option { .. }
+            | CommandError::UnknownJob { .. }
+            | CommandError::JobRuns { .. } => Exit::Usage,
+            CommandError::Config(_) | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
+            CommandError::Directives(_) | CommandError::Refused { .. } => Exit::Directives,
+            CommandError::Setup { source: SetupError::Registry(_), .. } => Exit::Software,
+            CommandError::Setup { .. } | CommandError::NoNode(_) | CommandError::Offer(_) => {
+                Exit::Unavailable
+            }
+            CommandError::Agent(_) => Exit::SetUp,
+            CommandError::Registry(_) | CommandError::File { .. } | CommandError::Signals(_) => {
+                Exit::Software
+            }
+        }
+    }
+}
+
+impl From<SetupError> for CommandError {
+    fn from(source: SetupError) -> CommandError {
+        CommandError::Setup { source, advice: None }
+    }
+}
+
+fn lines<T: std::fmt::Display>(items: &[T]) -> String {
+    items.iter().map(T::to_string).collect::<Vec<_>>().join("\n")
+}

@@ -1,0 +1,249 @@
+//! The effects of the life cycle, carried out on this machine. Each reports how it ended as the next event.
+
+use super::Driver;
+use crate::job::description::describe;
+use crate::job::environment::{BatchJob, Exposed, variables};
+use crate::job::script::{KILL_WAIT, Script, ScriptCommand, ScriptGroup, shell_status};
+use crate::job::summary::ScriptLine;
+use forebay_agent::{AgentError, Unmounted};
+use forebay_controller::job::{Effect, Event, ScriptEnd};
+use forebay_controller::process::ProcessId;
+use forebay_controller::record::InstanceRecord;
+use forebay_controller::request::StageDirection;
+use forebay_model::units::Bytes;
+use std::os::unix::process::ExitStatusExt;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+use std::time::Instant;
+
+/// Why an effect failed, for the user.
+type Cause = String;
+
+impl Driver<'_> {
+    /// Carries out one effect.
+    pub(super) fn perform(&mut self, effect: Effect) -> Event {
+        let done = match effect {
+            Effect::MakeInstance => self.make_instance(),
+            Effect::StageIn => self.stage(StageDirection::In),
+            Effect::Mount => self.mount(),
+            Effect::RunScript => {
+                return match self.run_script() {
+                    Ok(end) => Event::ScriptEnded(end),
+                    Err(cause) => Event::Failed { cause },
+                };
+            }
+            Effect::EndScript { .. } => self.end_forsaken_script(),
+            Effect::Unmount => self.unmount(),
+            Effect::StageOut => self.stage(StageDirection::Out),
+            Effect::Teardown => self.teardown(),
+            // Only the interrupt hook gets it, for work that is in progress on this thread.
+            Effect::StopWork => Ok(()),
+        };
+        match done {
+            Ok(()) => Event::Done,
+            Err(cause) => Event::Failed { cause },
+        }
+    }
+
+    fn make_instance(&mut self) -> Result<(), Cause> {
+        let Some(own) = self.job.own.clone() else { return Ok(()) };
+        let description = describe(&own, &self.job.token, &self.machine.state, &self.machine.config);
+        self.machine.agent.create_instance(&description, self.options.serve).map_err(cause)?;
+        self.machine.registry.instance_made(own.id).map_err(cause)
+    }
+
+    fn mount(&mut self) -> Result<(), Cause> {
+        for (name, instance) in self.instances() {
+            let persistent = instance.persistent.then_some(name);
+            for configuration in &instance.configurations {
+                let path =
+                    self.attachment(&instance).and_then(|a| a.mount(configuration.id)).map_err(cause)?;
+                self.machine.registry.activate(self.job.session, configuration.id, &path).map_err(cause)?;
+                let mode = configuration.access.mode;
+                self.exposed.push(Exposed { persistent: persistent.clone(), mode, path });
+            }
+        }
+        Ok(())
+    }
+
+    fn unmount(&mut self) -> Result<(), Cause> {
+        for (_, instance) in self.instances() {
+            for configuration in &instance.configurations {
+                if let Some(attachment) = self.attachments.get_mut(&instance.id) {
+                    match attachment.unmount(configuration.id) {
+                        Ok(Unmounted::Clean | Unmounted::Shared) | Err(AgentError::NotMounted { .. }) => {}
+                        Ok(Unmounted::Lazy { holders }) => self.note(format!(
+                            "processes {holders:?} still had files of the burst buffer open when it was unmounted"
+                        )),
+                        Err(error) => return Err(cause(error)),
+                    }
+                }
+                self.machine.registry.deactivate(self.job.session, configuration.id).map_err(cause)?;
+            }
+            if self.shared.state().recovering && !self.attachments.contains_key(&instance.id) {
+                self.clean_stale(&instance)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the dead mounts that a crash left. Instances that others use are theirs to clean.
+    fn clean_stale(&mut self, instance: &InstanceRecord) -> Result<(), Cause> {
+        match self.machine.agent.clean_stale(instance.id) {
+            Ok(()) | Err(AgentError::InUse { .. } | AgentError::UnknownInstance { .. }) => Ok(()),
+            Err(error) => Err(cause(error)),
+        }
+    }
+
+    fn teardown(&mut self) -> Result<(), Cause> {
+        self.unmount()?;
+        for (_, attachment) in std::mem::take(&mut self.attachments) {
+            attachment.detach().map_err(cause)?;
+        }
+        if let Some(own) = self.job.own.clone() {
+            self.machine.registry.instance_unmaking(own.id).map_err(cause)?;
+            self.machine.agent.destroy_instance(own.id).map_err(cause)?;
+            remove_empty(own.fragments.iter().map(|fragment| fragment.directory.clone()));
+        }
+        remove_job_directory(self.machine.state.job(&self.job.token))?;
+        self.machine.registry.finish_teardown(self.job.session).map_err(cause)
+    }
+
+    fn run_script(&mut self) -> Result<ScriptEnd, Cause> {
+        let before = self.bytes_used();
+        let begun = Instant::now();
+        let script = self.command().spawn().map_err(|error| format!("cannot start the script: {error}"))?;
+        let end = self.await_script(script)?;
+        let elapsed = begun.elapsed();
+        let after = self.bytes_used();
+        let difference = |pick: fn(&(Option<u64>, Option<u64>)) -> Option<u64>| {
+            Some(pick(&after)?.saturating_sub(pick(&before)?))
+        };
+        let (bytes_read, bytes_written) = (difference(|figures| figures.0), difference(|figures| figures.1));
+        self.summary.script = Some(ScriptLine { end: tell(end), elapsed, bytes_read, bytes_written });
+        Ok(script_end(end))
+    }
+
+    /// Records the script's group first, so that recovery can end a script whose driver was killed.
+    fn await_script(&mut self, script: Script) -> Result<ExitStatus, Cause> {
+        let process = ProcessId::of(script.pid()).ok().flatten();
+        let recorded = self.machine.registry.record_script_group(self.job.session, process);
+        self.shared.script_begins(script.group());
+        if recorded.is_err() {
+            script.group().kill();
+        }
+        let ended = script.wait();
+        self.shared.script_ends();
+        recorded.map_err(cause)?;
+        let (status, swept) = ended.map_err(|error| format!("cannot await the script: {error}"))?;
+        if swept {
+            self.note("the script left processes running; they were ended before stage-out".into());
+        }
+        self.machine.registry.record_script_group(self.job.session, None).map_err(cause)?;
+        Ok(status)
+    }
+
+    fn command(&mut self) -> ScriptCommand {
+        let mut command = self.options.interactive.take().unwrap_or_else(|| self.batch_command());
+        command.variables = self.variables();
+        command
+    }
+
+    /// The job's own copy of the script, so that an edit while it runs changes nothing.
+    fn batch_command(&self) -> ScriptCommand {
+        let copy = self.machine.state.job(&self.job.token).join("script");
+        let plain = crate::job::script::is_plain_shell(&copy);
+        let mut arguments = self.job.script.args.clone();
+        let program = if plain {
+            arguments.insert(0, copy.into_os_string());
+            PathBuf::from("/bin/sh")
+        } else {
+            copy
+        };
+        let directory = self.job.script.working_directory.clone();
+        ScriptCommand { program, arguments, directory, variables: Vec::new(), interactive: false }
+    }
+
+    fn variables(&self) -> Vec<(String, std::ffi::OsString)> {
+        let user = crate::user::name();
+        let host = crate::user::host();
+        let job = BatchJob {
+            id: &self.job.token,
+            name: &self.job.script.name,
+            user: &user,
+            uid: rustix::process::getuid().as_raw(),
+            gid: rustix::process::getgid().as_raw(),
+            submit_dir: &self.job.script.submit_directory,
+            host: &host,
+            cpus: std::thread::available_parallelism().map_or(1, usize::from),
+        };
+        let mut all = variables(&job, &self.exposed, &|name| std::env::var_os(name).is_some());
+        // dwstat in the script must look at the same state, whatever directory was chosen by option.
+        all.push((crate::state_dir::STATE_DIR_VARIABLE.into(), self.machine.state.root().into()));
+        all.extend(crate::user::path_with_commands().map(|path| ("PATH".to_string(), path)));
+        all
+    }
+
+    /// Bytes read and written so far through all attached instances; `None` where one of them cannot tell.
+    fn bytes_used(&self) -> (Option<u64>, Option<u64>) {
+        let mut sums = (Some(0), Some(0));
+        for attachment in self.attachments.values() {
+            let usage = attachment.usage().unwrap_or_default();
+            let add = |sum: Option<u64>, more: Option<Bytes>| Some(sum? + more?.0);
+            sums = (add(sums.0, usage.bytes_read), add(sums.1, usage.bytes_written));
+        }
+        sums
+    }
+
+    /// A script whose forebay was killed may still run, and write.
+    fn end_forsaken_script(&mut self) -> Result<(), Cause> {
+        let Some(process) = self.job.script_group else { return Ok(()) };
+        if process.is_alive().unwrap_or(false)
+            && let Some(group) = ScriptGroup::from_recorded(process.pid)
+        {
+            group.sweep(KILL_WAIT);
+            if process.is_alive().unwrap_or(false) {
+                return Err(format!("the script (process {}) cannot be ended", process.pid));
+            }
+            self.note("the script was still running and was ended".into());
+        }
+        self.machine.registry.record_script_group(self.job.session, None).map_err(cause)
+    }
+}
+
+fn cause(error: impl std::fmt::Display) -> Cause {
+    error.to_string()
+}
+
+/// Directories of nodes go when they hold nothing any more; `rmdir` refuses the others.
+pub fn remove_empty(directories: impl Iterator<Item = PathBuf>) {
+    for directory in directories {
+        let _ = std::fs::remove_dir(directory);
+    }
+}
+
+fn remove_job_directory(directory: PathBuf) -> Result<(), Cause> {
+    match std::fs::remove_dir_all(&directory) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(format!("cannot remove {directory:?}: {error}"))
+        }
+        _ => Ok(()),
+    }
+}
+
+fn script_end(status: ExitStatus) -> ScriptEnd {
+    match status.signal() {
+        Some(signal) => ScriptEnd::Signaled(signal),
+        None => ScriptEnd::Exited(shell_status(status).into()),
+    }
+}
+
+fn tell(status: ExitStatus) -> String {
+    match status.signal() {
+        Some(signal) => match signal_hook::low_level::signal_name(signal) {
+            Some(name) => format!("ended by {name}"),
+            None => format!("ended by signal {signal}"),
+        },
+        None => format!("exit status {}", shell_status(status)),
+    }
+}

@@ -1,0 +1,213 @@
+//! From a script's directives to what this machine is to do.
+//!
+//! Pure. The directives are valid by themselves (the parser saw to that); what is refused here cannot be done *on one
+//! machine*, and says so with the line that asks for it.
+
+use forebay_controller::request::{
+    AccessRequest, AllocationRequest, StageDirection, StageKind, StageSpec, StageTarget,
+};
+use forebay_directive::{
+    Access, CreatePersistent, DestroyPersistent, Directive, InstanceRef, JobDw, Located, Stage,
+    StageKind as Kind, StagePath,
+};
+use forebay_model::allocate::Strategy;
+use forebay_model::capacity::Capacity;
+use forebay_model::objects::{AccessMode, ConfigurationType};
+use forebay_model::units::Bytes;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::path::PathBuf;
+
+/// What a script asks for, in the order in which it is done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Plan {
+    /// `#BB create_persistent` and `#BB destroy_persistent`
+    pub persistent: Vec<Persistent>,
+    /// `#DW jobdw`
+    pub allocation: Option<AllocationRequest>,
+    /// `#DW persistentdw`
+    pub attach: Vec<String>,
+    /// `#DW stage_in` and `#DW stage_out`
+    pub stages: Vec<StageSpec>,
+    /// What is accepted and has no effect here, one sentence each.
+    pub remarks: Vec<String>,
+}
+
+/// Something to be done to a persistent instance.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Persistent {
+    /// Make it.
+    Create(Named),
+    /// Remove it.
+    Destroy(DestroyPersistent),
+}
+
+/// A persistent instance to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Named {
+    /// Its name.
+    pub name: String,
+    /// Its space.
+    pub allocation: AllocationRequest,
+}
+
+/// A directive that one machine cannot carry out.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {refusal}")]
+pub struct Refused {
+    /// Line of the directive.
+    pub line: usize,
+    /// Why.
+    pub refusal: Refusal,
+}
+
+/// Why a directive cannot be carried out here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// Swap is a matter of the kernel of a compute node.
+    #[error(
+        "`#DW swap` is not possible on one machine: swap space belongs to the machine's administrator (swapon); remove the line"
+    )]
+    Swap,
+    /// A cache over a parallel file system.
+    #[error("`type=cache` is not possible on one machine: use type=scratch with stage_in and stage_out")]
+    Cache,
+    /// Load-balanced read-only copies.
+    #[error("`access_mode=ldbalance` belongs to caches: use striped or private")]
+    Ldbalance,
+}
+
+impl Plan {
+    /// Makes the plan. `capacity` overrides the size of `jobdw` (`--capacity`). All refusals are given at once.
+    pub fn new(directives: &[Located<Directive>], capacity: Option<Bytes>) -> Result<Plan, Vec<Refused>> {
+        let mut plan = Plan::default();
+        let mut refused = Vec::new();
+        for directive in directives {
+            if let Err(refusal) = plan.add(&directive.value, capacity) {
+                refused.push(Refused { line: directive.line, refusal });
+            }
+        }
+        plan.aim_lists();
+        if refused.is_empty() { Ok(plan) } else { Err(refused) }
+    }
+
+    /// A list names its instances line by line; it is recorded with one that the job has.
+    fn aim_lists(&mut self) {
+        if self.allocation.is_some() {
+            return;
+        }
+        if let Some(name) = self.attach.first() {
+            for stage in self.stages.iter_mut().filter(|stage| stage.kind == StageKind::List) {
+                stage.target = StageTarget::Persistent(name.clone());
+            }
+        }
+    }
+
+    fn add(&mut self, directive: &Directive, capacity: Option<Bytes>) -> Result<(), Refusal> {
+        match directive {
+            Directive::JobDw(jobdw) => self.allocation = Some(self.job(jobdw, capacity)?),
+            Directive::Swap(_) => return Err(Refusal::Swap),
+            Directive::StageIn(stage) => self.stages.extend(stage_spec(StageDirection::In, stage)),
+            Directive::StageOut(stage) => self.stages.extend(stage_spec(StageDirection::Out, stage)),
+            Directive::PersistentDw(attach) => self.attach.push(attach.name.clone()),
+            Directive::CreatePersistent(create) => {
+                self.persistent.push(Persistent::Create(persistent(create)?))
+            }
+            Directive::DestroyPersistent(destroy) => {
+                self.persistent.push(Persistent::Destroy(destroy.clone()))
+            }
+        }
+        Ok(())
+    }
+
+    fn job(&mut self, jobdw: &JobDw, capacity: Option<Bytes>) -> Result<AllocationRequest, Refusal> {
+        if jobdw.write_window_length_s.is_some() || jobdw.write_window_multiplier.is_some() {
+            self.remarks.push("the write window is not counted on one machine".into());
+        }
+        if jobdw.max_mds == Some(true) {
+            self.remarks.push("max_mds=yes changes nothing on one machine".into());
+        }
+        Ok(AllocationRequest {
+            capacity: capacity.map_or(jobdw.capacity, Capacity::Bytes),
+            pool: jobdw.pool.clone(),
+            strategy: jobdw.effective_strategy(),
+            kind: scratch(jobdw.kind)?,
+            access: access(&jobdw.access)?,
+        })
+    }
+}
+
+fn persistent(create: &CreatePersistent) -> Result<Named, Refusal> {
+    let allocation = AllocationRequest {
+        capacity: create.capacity,
+        pool: create.pool.clone(),
+        strategy: Strategy::default(),
+        kind: scratch(create.kind)?,
+        access: access(&create.access)?,
+    };
+    Ok(Named { name: create.name.clone(), allocation })
+}
+
+fn scratch(kind: ConfigurationType) -> Result<ConfigurationType, Refusal> {
+    match kind {
+        ConfigurationType::Scratch => Ok(kind),
+        ConfigurationType::Cache => Err(Refusal::Cache),
+        ConfigurationType::Swap => Err(Refusal::Swap),
+    }
+}
+
+fn access(access: &[Access]) -> Result<Vec<AccessRequest>, Refusal> {
+    access
+        .iter()
+        .map(|access| match access.mode {
+            AccessMode::Ldbalance => Err(Refusal::Ldbalance),
+            mode => Ok(AccessRequest {
+                mode,
+                max_file_size: access.max_file_size,
+                max_files: access.max_files,
+                client_cache: access.client_cache,
+            }),
+        })
+        .collect()
+}
+
+/// The staging of a directive. The parser guarantees one path on each side (a list has its file only); a pair that is
+/// not of that form has no staging and cannot come out of the parser.
+fn stage_spec(direction: StageDirection, stage: &Stage) -> Option<StageSpec> {
+    let (pfs, instance) = match (&stage.source, &stage.destination, direction) {
+        (StagePath::Pfs(pfs), Some(instance), StageDirection::In) => (pfs, Some(instance)),
+        (instance, Some(StagePath::Pfs(pfs)), StageDirection::Out) => (pfs, Some(instance)),
+        (StagePath::Pfs(list), None, _) => (list, None),
+        _ => return None,
+    };
+    let (target, instance_path) = match instance {
+        Some(StagePath::Instance { target, path, trailing_slash }) => {
+            (stage_target(target), instance_path(path, *trailing_slash))
+        }
+        Some(StagePath::Pfs(_)) => return None,
+        None => (StageTarget::Job, Vec::new()),
+    };
+    let kind = match stage.kind {
+        Kind::File => StageKind::File,
+        Kind::Directory => StageKind::Directory,
+        Kind::List => StageKind::List,
+    };
+    let pfs = PathBuf::from(OsString::from_vec(pfs.clone()));
+    Some(StageSpec { direction, kind, target, pfs, instance_path, tolerate_errors: stage.tolerate_errors })
+}
+
+/// The path within the instance; a slash at its end says that a file goes into the directory of that name.
+fn instance_path(path: &[u8], trailing_slash: bool) -> Vec<u8> {
+    let mut path = path.to_vec();
+    if trailing_slash && !path.is_empty() {
+        path.push(b'/');
+    }
+    path
+}
+
+fn stage_target(target: &InstanceRef) -> StageTarget {
+    match target {
+        InstanceRef::Job => StageTarget::Job,
+        InstanceRef::Persistent(name) => StageTarget::Persistent(name.clone()),
+    }
+}

@@ -1,0 +1,326 @@
+//! `forebay run` as its users meet it: statuses, the script's environment, staging, what is left behind; as root and as a user
+//! without privileges, over every way of serving.
+
+mod place;
+
+use place::{NOBODY, Place, ROOT, entries, shown};
+use std::fs;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::process::Output;
+
+/// Runs a script of the test's own. `@PFS@` and `%j` work in it.
+fn run(place: &Place, options: &[&str], text: &str) -> Output {
+    let text = text.replace("@PFS@", place.path("pfs").to_str().unwrap());
+    place.write("job.sh", text.as_bytes());
+    place
+        .program("forebay")
+        .arg("run")
+        .args(options)
+        .arg(place.path("job.sh"))
+        .args(["one", "two words"])
+        .output()
+        .unwrap()
+}
+
+fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn environment_and_status(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#SBATCH -J env_job\n#DW jobdw capacity=20MiB access_mode=striped,private type=scratch\n\
+        echo \"$DW_JOB_STRIPED|$DW_JOB_PRIVATE|$SLURM_JOB_ID|$SLURM_JOBID|$SLURM_JOB_NAME|$SLURM_JOB_NUM_NODES|$SLURM_SUBMIT_DIR|$#|$2|$PWD\"\n\
+        test \"$DW_JOB_STRIPED\" != \"$DW_JOB_PRIVATE\" && touch \"$DW_JOB_STRIPED\"a && test ! -e \"$DW_JOB_PRIVATE\"a\n\
+        echo left $?; read -r line || echo no input; exit 7\n";
+    let output = run(&place, &[], script);
+    assert_eq!(output.status.code(), Some(7), "{}", shown(&output));
+    let line = text(&output).lines().next().unwrap().to_string();
+    let fields: Vec<&str> = line.split('|').collect();
+    assert!(fields[0].ends_with("_striped_scratch/") && fields[1].ends_with("_private_scratch/"), "{line}");
+    assert!(fields[2] == fields[3] && fields[2].parse::<u64>().is_ok(), "{line}");
+    let home = place.path("home").to_str().unwrap().to_string();
+    assert_eq!(fields[4..], ["env_job", "1", &home, "2", "two words", &home], "{line}");
+    assert!(text(&output).contains("left 0\nno input\n"), "{}", shown(&output));
+    assert!(shown(&output).contains("exit status 7"), "the summary: {}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
+fn a_signal_is_128_and_its_number(uid: u32) {
+    let place = Place::new(uid);
+    let output = run(
+        &place,
+        &[],
+        "#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\nkill -9 $$\n",
+    );
+    assert_eq!(output.status.code(), Some(137), "{}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
+/// A tree with everything a copy can lose.
+fn difficult_tree(place: &Place) {
+    let of = |name: &str| place.path("pfs").join(name);
+    fs::create_dir_all(of("in/sub/empty")).unwrap();
+    fs::write(of("in/run.sh"), "#!/bin/sh\n").unwrap();
+    fs::set_permissions(of("in/run.sh"), fs::Permissions::from_mode(0o750)).unwrap();
+    fs::hard_link(of("in/run.sh"), of("in/sub/same")).unwrap();
+    symlink("../run.sh", of("in/sub/link")).unwrap();
+    symlink("/nowhere", of("in/dangling")).unwrap();
+    let sparse = fs::File::create(of("in/sparse")).unwrap();
+    std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", 40 << 20).unwrap();
+    fs::write(of("in/with blank \u{e9}"), vec![7_u8; 3_000_000]).unwrap();
+    let status = std::process::Command::new("chown")
+        .arg("-hR")
+        .arg(format!("{0}:{0}", place.uid))
+        .arg(of("in"))
+        .status();
+    assert!(status.unwrap().success());
+}
+
+/// `find` says everything about a tree that must survive staging.
+fn listing(place: &Place, directory: &str) -> String {
+    let script = "find . -printf '%P %y %m %n %l %T@ ' \\( -type f -printf '%s' -o -true \\) -printf '\\n' | sort; \
+        find . -type f -print0 | sort -z | xargs -0 cksum";
+    let output = std::process::Command::new("sh")
+        .args(["-c", script])
+        .current_dir(place.path("pfs").join(directory))
+        .output()
+        .unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    text(&output)
+}
+
+fn staged_out_as_staged_in(uid: u32, options: &[&str]) {
+    let place = Place::new(uid);
+    difficult_tree(&place);
+    let script = "#!/bin/bash\n#DW jobdw capacity=200MiB access_mode=striped type=scratch\n\
+        #DW stage_in type=directory source=@PFS@/in destination=$DW_JOB_STRIPED/data\n\
+        #DW stage_out type=directory source=$DW_JOB_STRIPED/data destination=@PFS@/out-%j\n\
+        test -x $DW_JOB_STRIPED/data/run.sh && readlink $DW_JOB_STRIPED/data/sub/link; du -k $DW_JOB_STRIPED/data/sparse | cut -f1\n";
+    let output = run(&place, options, script);
+    assert!(output.status.success(), "{options:?}: {}", shown(&output));
+    let lines: Vec<String> = text(&output).lines().map(str::to_owned).collect();
+    assert_eq!(lines[0], "../run.sh");
+    assert!(lines[1].parse::<u64>().unwrap() < 20_000, "the hole was filled: {lines:?}");
+    let out = entries(&place.path("pfs")).into_iter().find(|path| path.contains("/out-")).unwrap();
+    let out = out.rsplit('/').next().unwrap().to_string();
+    assert_eq!(listing(&place, &out), listing(&place, "in"), "{options:?}");
+    place.assert_nothing_is_left();
+}
+
+fn every_way_of_serving(uid: u32) {
+    let ways: &[&[&str]] = if uid == ROOT {
+        &[
+            &[],
+            &["--nodes", "4"],
+            &["--serve", "direct"],
+            &["--serve", "passthrough"],
+            &["--serve", "fuse"],
+            &["--serve", "directory"],
+        ]
+    } else {
+        &[&[], &["--nodes", "4"], &["--serve", "fuse"], &["--serve", "directory"]]
+    };
+    for options in ways {
+        staged_out_as_staged_in(uid, options);
+    }
+}
+
+fn the_size_is_hard(uid: u32) {
+    for options in [&[][..], &["--nodes", "4"], &["--serve", "fuse"]] {
+        let place = Place::new(uid);
+        let script = "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\n\
+            df --output=size,avail -B1 $DW_JOB_STRIPED | tail -1\n\
+            dd if=/dev/zero of=$DW_JOB_STRIPED/full bs=1M 2>&1 | grep -o 'No space left on device' | head -1\n\
+            stat -c %s $DW_JOB_STRIPED/full; rm $DW_JOB_STRIPED/full; echo again > $DW_JOB_STRIPED/b && cat $DW_JOB_STRIPED/b\n";
+        let output = run(&place, options, script);
+        let all = text(&output);
+        let lines: Vec<&str> = all.lines().collect();
+        assert!(
+            lines.len() == 4 && lines[1] == "No space left on device" && lines[3] == "again",
+            "{options:?} {}",
+            shown(&output)
+        );
+        let sizes: Vec<u64> = lines[0].split_whitespace().map(|word| word.parse().unwrap()).collect();
+        let written: u64 = lines[2].parse().unwrap();
+        let near = |bytes: u64| ((60 << 20)..=(72 << 20)).contains(&bytes);
+        assert!(sizes.iter().all(|size| near(*size)) && near(written), "{options:?} {sizes:?} {written}");
+        place.assert_nothing_is_left();
+    }
+}
+
+fn a_missing_source_keeps_the_script_from_running(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n\
+        #DW stage_in type=file source=@PFS@/data/file.dta destination=$DW_JOB_STRIPED/x\necho ran\n";
+    let output = run(&place, &[], script);
+    assert_eq!(output.status.code(), Some(74), "{}", shown(&output));
+    let all = shown(&output);
+    assert!(!all.contains("ran\n") && all.contains("file.dta") && all.contains("file.dat"), "{all}");
+    place.assert_nothing_is_left();
+}
+
+fn a_failed_stage_out_keeps_the_data(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n\
+        #DW stage_out type=file source=$DW_JOB_STRIPED/r destination=@PFS@/missing/r\necho precious > $DW_JOB_STRIPED/r\n";
+    let output = run(&place, &[], script);
+    let all = shown(&output);
+    assert_eq!(output.status.code(), Some(75), "{all}");
+    let token = all.split("forebay recover ").nth(1).unwrap().split('`').next().unwrap().to_string();
+    assert!(all.contains("missing") && token.parse::<u64>().is_ok(), "{all}");
+    assert!(place.mounts().is_empty(), "{:?}", place.mounts());
+
+    let again = place.program("forebay").arg("recover").output().unwrap();
+    assert_eq!(again.status.code(), Some(75), "the cause is still there: {}", shown(&again));
+    place.make_directory("pfs/missing");
+    let finished = place.program("forebay").arg("recover").output().unwrap();
+    assert!(finished.status.success(), "{}", shown(&finished));
+    assert_eq!(fs::read_to_string(place.path("pfs/missing/r")).unwrap(), "precious\n");
+    place.assert_nothing_is_left();
+}
+
+fn what_is_kept_can_be_discarded(uid: u32) {
+    let place = Place::new(uid);
+    let script =
+        "#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\necho $SLURM_JOB_ID\n";
+    let output = run(&place, &["--keep"], script);
+    assert!(output.status.success(), "{}", shown(&output));
+    let token = text(&output).trim().to_string();
+    let listed = place.program("forebay").args(["recover", "--list"]).output().unwrap();
+    assert!(text(&listed).contains(&token), "{}", shown(&listed));
+    let others = place.program("forebay").arg("recover").output().unwrap();
+    assert!(
+        others.status.success() && place.dwstat("sessions").contains(&token),
+        "only by name: {}",
+        shown(&others)
+    );
+    let discarded = place.program("forebay").args(["recover", "--discard", &token]).output().unwrap();
+    assert!(discarded.status.success(), "{}", shown(&discarded));
+    place.assert_nothing_is_left();
+}
+
+fn processes_left_behind_are_ended(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n\
+        #DW stage_out type=file source=$DW_JOB_STRIPED/log destination=@PFS@/log\n\
+        (cd $DW_JOB_STRIPED; while true; do echo x >> log; sleep 0.01; done) & until test -s $DW_JOB_STRIPED/log; do sleep 0.01; done\n";
+    let output = run(&place, &[], script);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert!(shown(&output).contains("left processes running"), "{}", shown(&output));
+    assert!(place.path("pfs/log").exists());
+    place.assert_nothing_is_left();
+}
+
+fn several_runs_share_the_pool(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#DW jobdw capacity=32MiB access_mode=striped type=scratch\n\
+        echo $SLURM_JOB_ID > $DW_JOB_STRIPED/id; sleep 0.2; cat $DW_JOB_STRIPED/id; test $(ls $DW_JOB_STRIPED | wc -l) = 1\n";
+    place.write("job.sh", script.as_bytes());
+    let children: Vec<_> = (0..6)
+        .map(|_| {
+            let mut command = place.program("forebay");
+            command
+                .arg("run")
+                .arg(place.path("job.sh"))
+                .stdout(std::process::Stdio::piped())
+                .stderr(std::process::Stdio::piped());
+            command.spawn().unwrap()
+        })
+        .collect();
+    let mut ids: Vec<String> = children
+        .into_iter()
+        .map(|child| {
+            let output = child.wait_with_output().unwrap();
+            assert!(output.status.success(), "{}", shown(&output));
+            text(&output)
+        })
+        .collect();
+    ids.sort();
+    ids.dedup();
+    assert_eq!(ids.len(), 6, "every job has a number and a space of its own");
+    place.assert_nothing_is_left();
+}
+
+fn too_much_is_refused_with_a_way_out(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#DW jobdw capacity=900TiB access_mode=striped type=scratch\necho ran\n";
+    let output = run(&place, &[], script);
+    let all = shown(&output);
+    assert_eq!(output.status.code(), Some(69), "{all}");
+    assert!(
+        !all.contains("ran\n") && all.contains("free in wlm_pool") && all.contains("--capacity"),
+        "{all}"
+    );
+    let output = run(&place, &["--capacity", "10MiB"], script);
+    assert!(output.status.success(), "{}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
+fn lists_are_staged(uid: u32) {
+    let place = Place::new(uid);
+    let pfs = place.path("pfs").to_str().unwrap().to_string();
+    place.write(
+        "pfs/in.list",
+        format!("{pfs}/data/file.dat $DW_JOB_STRIPED/a/f\n{pfs}/data/note.txt $DW_JOB_STRIPED/n\n")
+            .as_bytes(),
+    );
+    place.write("pfs/out.list", format!("$DW_JOB_STRIPED/n {pfs}/n.out\n").as_bytes());
+    let script = "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\n#DW stage_in type=list source=@PFS@/in.list\n\
+        #DW stage_out type=list source=@PFS@/out.list\ncmp $DW_JOB_STRIPED/a/f @PFS@/data/file.dat\n";
+    let output = run(&place, &["--nodes", "2"], script);
+    assert!(output.status.success(), "{}", shown(&output));
+    assert_eq!(
+        fs::read(place.path("pfs/n.out")).unwrap(),
+        fs::read(place.path("pfs/data/note.txt")).unwrap()
+    );
+    place.assert_nothing_is_left();
+}
+
+fn refusals_run_nothing(uid: u32) {
+    let place = Place::new(uid);
+    let cases = [
+        ("#DW jobdw capacity=3.5TB access_mode=striped type=scratch", 65, "3500GB"),
+        ("#DW jobdw capacity=1GB access_mode=striped type=scrath", 65, "scratch"),
+        ("#DW jobdw capacity=1GB access_mode=striped type=cache pfs=/tmp", 65, "stage_in"),
+        ("#DW jobdw capacity=1GB access_mode=striped type=scratch\n#DW swap 1GB", 65, "swap"),
+        ("#DW jobdw capacity=1MiB access_mode=striped type=scratch pool=dev_pool", 69, "wlm_pool"),
+        ("#DW persistentdw name=nothere", 69, "nothere"),
+        ("#DW stage_in type=file source=/etc/hostname destination=$DW_JOB_STRIPED/x", 65, "jobdw"),
+    ];
+    for (lines, status, hint) in cases {
+        let output = run(&place, &[], &format!("#!/bin/bash\n{lines}\necho ran\n"));
+        let all = shown(&output);
+        assert_eq!(output.status.code(), Some(status), "{lines}: {all}");
+        assert!(all.contains(hint) && !all.contains("ran\n"), "{lines}: {all}");
+    }
+    place.assert_nothing_is_left();
+}
+
+macro_rules! as_root_and_as_nobody {
+    ($($flow:ident: $root:ident, $nobody:ident;)*) => {$(
+        #[test]
+        fn $root() {
+            $flow(ROOT);
+        }
+
+        #[test]
+        fn $nobody() {
+            $flow(NOBODY);
+        }
+    )*};
+}
+
+as_root_and_as_nobody! {
+    environment_and_status: environment_as_root, environment_as_nobody;
+    a_signal_is_128_and_its_number: signal_as_root, signal_as_nobody;
+    every_way_of_serving: every_way_as_root, every_way_as_nobody;
+    the_size_is_hard: size_as_root, size_as_nobody;
+    a_missing_source_keeps_the_script_from_running: missing_source_as_root, missing_source_as_nobody;
+    a_failed_stage_out_keeps_the_data: failed_stage_out_as_root, failed_stage_out_as_nobody;
+    what_is_kept_can_be_discarded: kept_as_root, kept_as_nobody;
+    processes_left_behind_are_ended: leftovers_as_root, leftovers_as_nobody;
+    several_runs_share_the_pool: several_as_root, several_as_nobody;
+    too_much_is_refused_with_a_way_out: too_much_as_root, too_much_as_nobody;
+    lists_are_staged: lists_as_root, lists_as_nobody;
+    refusals_run_nothing: refusals_as_root, refusals_as_nobody;
+}
