@@ -212,6 +212,16 @@ pub enum InvalidOffer {
         /// Which pool.
         pool: String,
     },
+    /// Names stand in columns of dwstat and in `pool=`.
+    #[error(
+        "{name:?} cannot be the name of a pool or node: it must have 1 to {max} characters, none of them a blank, a control character or a slash"
+    )]
+    BadName {
+        /// What was given.
+        name: String,
+        /// Most characters.
+        max: usize,
+    },
     /// One name, one pool.
     #[error("pool {pool} is given twice")]
     PoolTwice {

@@ -5,7 +5,7 @@
 //! Called at the start of every command; when nothing changes nothing is written.
 
 use super::column::{path, path_bytes};
-use super::{Registry, rows};
+use super::{MAX_WORD, Registry, is_word, rows};
 use crate::error::{InvalidOffer, OfferError, RegistryError};
 use crate::request::{NodeOffer, PoolOffer};
 use forebay_model::units::Bytes;
@@ -79,6 +79,7 @@ impl Registry {
 fn check(pools: &[PoolOffer]) -> Result<(), InvalidOffer> {
     let mut names = HashSet::new();
     for pool in pools {
+        check_name(&pool.name)?;
         if pool.granularity.0 == 0 {
             return Err(InvalidOffer::NoGranularity { pool: pool.name.clone() });
         }
@@ -97,6 +98,7 @@ fn check(pools: &[PoolOffer]) -> Result<(), InvalidOffer> {
 }
 
 fn check_node<'a>(node: &'a NodeOffer, seen: &mut HashSet<&'a str>) -> Result<(), InvalidOffer> {
+    check_name(&node.name)?;
     if !seen.insert(&node.name) {
         return Err(InvalidOffer::NodeTwice { node: node.name.clone() });
     }
@@ -109,6 +111,13 @@ fn check_node<'a>(node: &'a NodeOffer, seen: &mut HashSet<&'a str>) -> Result<()
         });
     }
     Ok(())
+}
+
+fn check_name(name: &str) -> Result<(), InvalidOffer> {
+    if is_word(name) {
+        return Ok(());
+    }
+    Err(InvalidOffer::BadName { name: name.to_owned(), max: MAX_WORD })
 }
 
 fn check_size(object: &str, size: Bytes) -> Result<(), InvalidOffer> {

@@ -5,7 +5,7 @@
 
 use super::column::{args_bytes, direction_text, path_bytes, process_text, stage_kind_text};
 use super::space::{NewInstance, add_instance};
-use super::{Registry, instance, job, number, rows};
+use super::{MAX_WORD, Registry, instance, is_word, job, number, rows};
 use crate::error::SetupError;
 use crate::record::{InstanceRecord, Job};
 use crate::request::{JobRequest, StageSpec, StageTarget};
@@ -14,9 +14,6 @@ use forebay_model::lifecycle::Phase;
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::state::ObjectState;
 use rusqlite::{OptionalExtension, Transaction};
-
-/// Longest token or name, in characters.
-pub const MAX_TOKEN: usize = 128;
 
 /// Most client nodes of a job: each is a namespace in private mode.
 pub const MAX_CLIENT_NODES: u64 = 65_536;
@@ -82,10 +79,8 @@ pub(super) fn add_session(
 
 /// A token that dwstat can show in one column, that can name a directory, and that no session has.
 pub(super) fn free_token(tx: &Transaction<'_>, token: &str) -> Result<String, SetupError> {
-    let bad = |c: char| c.is_whitespace() || c.is_control() || c == '/';
-    if token.is_empty() || token.chars().count() > MAX_TOKEN || token.contains(bad) || token.starts_with('.')
-    {
-        return Err(SetupError::BadToken { token: token.to_owned(), max: MAX_TOKEN });
+    if !is_word(token) || token.starts_with('.') {
+        return Err(SetupError::BadToken { token: token.to_owned(), max: MAX_WORD });
     }
     let holder = tx
         .prepare_cached("SELECT id FROM sessions WHERE token = ?1")?

@@ -481,6 +481,17 @@ fn contradictory_offers_are_refused() {
     assert!(matches!(refused(&[none]), InvalidOffer::NoGranularity { .. }));
     let relative = PoolOffer { nodes: vec![NodeOffer { directory: "x".into(), ..node(0) }], ..pool(0) };
     assert!(matches!(refused(&[relative]), InvalidOffer::RelativeDirectory { .. }));
+    for name in ["", "a b", "a/b", "a\n"] {
+        assert!(matches!(
+            refused(&[PoolOffer { name: name.into(), ..pool(1) }]),
+            InvalidOffer::BadName { .. }
+        ));
+        let node = NodeOffer { name: name.into(), ..node(0) };
+        assert!(matches!(
+            refused(&[PoolOffer { nodes: vec![node], ..pool(0) }]),
+            InvalidOffer::BadName { .. }
+        ));
+    }
     let vast = PoolOffer { nodes: vec![NodeOffer { capacity: Bytes(u64::MAX), ..node(0) }], ..pool(0) };
     assert!(matches!(refused(&[vast]), InvalidOffer::TooLarge { .. }));
 }
