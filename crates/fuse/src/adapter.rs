@@ -5,6 +5,7 @@
 //! A crash loses what the volume had not yet made durable; the adapter itself keeps nothing.
 
 use crate::backing::Backing;
+use crate::cache::KernelCache;
 use crate::complaint::complain;
 use crate::negotiate::{self, DataPath, Plan};
 use crate::opens::Opens;
@@ -12,13 +13,15 @@ use crate::ops::data::RangeCopy;
 use crate::ops::names::NewNode;
 use crate::ops::{attrs, data, dirs, lifetime, names, xattrs};
 use crate::options::{CachePolicy, MountOptions};
+use crate::set_id::SetId;
+use crate::translate;
 use forebay_client::{Handle, Volume};
-use forebay_wire::Ino;
+use forebay_wire::{Attr, Ino};
 use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags, IoctlFlags,
-    KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite,
-    ReplyXattr, Request, TimeOrNow, WriteFlags,
+    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
+    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
+    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
+    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
 };
 use std::ffi::OsStr;
 use std::io;
@@ -38,21 +41,33 @@ pub(crate) struct Adapter {
     pub(crate) volume: Arc<Volume>,
     pub(crate) cache: CachePolicy,
     pub(crate) opens: Opens,
-    pub(crate) backing: Arc<Backing>,
+    pub(crate) set_id: SetId,
+    pub(crate) shared: Arc<Shared>,
     wants_passthrough: bool,
-    agreed: Arc<OnceLock<Plan>>,
+}
+
+/// What the adapter shares with the mount's handle.
+#[derive(Default)]
+pub(crate) struct Shared {
+    /// Files handed to the kernel.
+    pub backing: Backing,
+    /// Set when the kernel has introduced itself.
+    pub agreed: OnceLock<Plan>,
+    /// Set before the first request is served.
+    pub kernel_cache: OnceLock<KernelCache>,
 }
 
 impl Adapter {
-    /// `agreed` is filled when the kernel has introduced itself.
-    pub(crate) fn new(
-        volume: Arc<Volume>,
-        options: &MountOptions,
-        backing: Arc<Backing>,
-        agreed: Arc<OnceLock<Plan>>,
-    ) -> Adapter {
+    pub(crate) fn new(volume: Arc<Volume>, options: &MountOptions, shared: Arc<Shared>) -> Adapter {
         let (cache, wants_passthrough) = (options.cache, options.passthrough);
-        Adapter { volume, cache, opens: Opens::default(), backing, wants_passthrough, agreed }
+        Adapter {
+            volume,
+            cache,
+            opens: Opens::default(),
+            set_id: SetId::default(),
+            shared,
+            wants_passthrough,
+        }
     }
 
     /// Life of names and attributes in the kernel.
@@ -60,14 +75,20 @@ impl Adapter {
         self.cache.time_to_live()
     }
 
+    /// Attributes as the kernel gets them.
+    pub(crate) fn show(&self, attr: &Attr) -> FileAttr {
+        self.set_id.note(attr);
+        translate::attr(attr)
+    }
+
     /// Whether the kernel asks for set-id bits to be cleared rather than doing it.
     pub(crate) fn kills_privileges(&self) -> bool {
-        self.agreed.get().is_some_and(|plan| plan.kills_privileges)
+        self.shared.agreed.get().is_some_and(|plan| plan.kills_privileges)
     }
 
     /// How files that are served by requests are opened.
     pub(crate) fn open_flags(&self) -> FopenFlags {
-        let mut flags = match self.agreed.get().map(|plan| plan.data) {
+        let mut flags = match self.shared.agreed.get().map(|plan| plan.data) {
             Some(DataPath::Direct) => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
             Some(DataPath::Cached) | None => FopenFlags::empty(),
         };
@@ -102,7 +123,7 @@ impl Filesystem for Adapter {
         config.add_capabilities(plan.flags).map_err(|lacking: InitFlags| {
             io::Error::new(io::ErrorKind::Unsupported, format!("capabilities {lacking:?}"))
         })?;
-        let _ = self.agreed.set(plan); // one connection is initialised once
+        let _ = self.shared.agreed.set(plan); // one connection is initialised once
         Ok(())
     }
 
@@ -241,7 +262,7 @@ impl Filesystem for Adapter {
     fn write(
         &self,
         _: &Request,
-        _ino: INodeNo,
+        ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         bytes: &[u8],
@@ -250,11 +271,12 @@ impl Filesystem for Adapter {
         _owner: Option<LockOwner>,
         reply: ReplyWrite,
     ) {
-        data::write(self, Handle(handle.0), offset, bytes, how, flags, reply);
+        let file = (translate::ino(ino), Handle(handle.0));
+        data::write(self, file, offset, bytes, how, flags, reply);
     }
 
-    fn flush(&self, _: &Request, _ino: INodeNo, handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        lifetime::flush(self, Handle(handle.0), reply);
+    fn flush(&self, _: &Request, ino: INodeNo, handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
+        lifetime::flush(self, ino, Handle(handle.0), reply);
     }
 
     fn release(
@@ -270,8 +292,8 @@ impl Filesystem for Adapter {
         lifetime::release(self, ino, Handle(handle.0), reply);
     }
 
-    fn fsync(&self, _: &Request, _ino: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        lifetime::fsync(self, Handle(handle.0), data_only, reply);
+    fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
+        lifetime::fsync(self, ino, Handle(handle.0), data_only, reply);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {

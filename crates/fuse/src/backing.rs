@@ -12,7 +12,7 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// The switch, shared between the adapter and [`crate::Mounted`].
+/// The switch.
 #[derive(Debug, Default)]
 pub(crate) struct Backing {
     on: AtomicBool,

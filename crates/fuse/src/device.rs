@@ -24,8 +24,8 @@ pub(crate) fn open() -> rustix::io::Result<OwnedFd> {
     rustix::fs::open(PATH, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
 }
 
-/// Whether further descriptors of a connection can be made, so that each thread has a queue of its own. The device may
-/// be closed to ordinary users although their mount helper may open it.
+/// Whether further descriptors of a connection can be made, so that each thread has a queue of its own. A process
+/// may hold a connection and yet not be allowed to open the device again, as in some containers.
 pub(crate) fn can_clone(connection: impl AsFd) -> bool {
     let Ok(probe) = open() else { return false };
     let source = connection.as_fd().as_raw_fd() as u32;

@@ -28,6 +28,7 @@ mod opens;
 mod ops;
 mod options;
 mod probe;
+mod set_id;
 mod translate;
 mod unmount;
 

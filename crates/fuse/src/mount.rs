@@ -4,9 +4,8 @@
 //! agreed, (4) passthrough is tried with a file in memory, (5) threads start serving. An error in 2 leaves nothing; an
 //! error in 3 to 5 takes the mount away again. A crash after 2 leaves a dead mount: [`crate::unmount_stale`].
 
-use crate::adapter::Adapter;
+use crate::adapter::{Adapter, Shared};
 use crate::attach::{AttachOptions, Way, attach};
-use crate::backing::Backing;
 use crate::cache::KernelCache;
 use crate::device;
 use crate::error::MountError;
@@ -21,7 +20,7 @@ use fuser::{Config, Session, SessionACL};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 /// Longest name for `df`, in bytes; the kernel takes no more than a page of options.
 const FSNAME_MAX: usize = 255;
@@ -34,7 +33,7 @@ pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> 
     let (device, way) = attach(&mountpoint, &attach_options)?;
     let target = target(mountpoint, way)?;
     match serve(volume, device, &target, options) {
-        Ok(parts) => Ok(Mounted::new(target, parts.ended, parts.features, parts.backing, parts.cache)),
+        Ok(parts) => Ok(Mounted::new(target, parts.ended, parts.features, parts.shared, parts.cache)),
         Err(source) => {
             let path = target.mountpoint.clone();
             if let Err(error) = target.remove() {
@@ -77,26 +76,27 @@ fn target(mountpoint: PathBuf, way: Way) -> Result<Target, MountError> {
 struct Parts {
     ended: Arc<Ended>,
     features: Features,
-    backing: Arc<Backing>,
+    shared: Arc<Shared>,
     cache: KernelCache,
 }
 
 fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountOptions) -> io::Result<Parts> {
     let queue_per_thread = options.threads > 1 && device::can_clone(&device);
-    let (agreed, backing) = (Arc::new(OnceLock::new()), Arc::new(Backing::default()));
-    let adapter = Adapter::new(volume, options, Arc::clone(&backing), Arc::clone(&agreed));
+    let shared = Arc::new(Shared::default());
+    let adapter = Adapter::new(volume, options, Arc::clone(&shared));
     let mut config = Config::default();
     config.n_threads = Some(options.threads);
     config.clone_fd = queue_per_thread;
     let access = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
     let session = Session::from_fd(adapter, device, access, config)?;
-    let plan: Plan = *agreed.get().ok_or(io::ErrorKind::InvalidData)?;
+    let plan: Plan = *shared.agreed.get().ok_or(io::ErrorKind::InvalidData)?;
     if plan.passthrough && device::takes_backing_files(session.as_fd()).is_ok() {
-        backing.switch_on();
+        shared.backing.switch_on();
     }
     let features = features(&plan, options, queue_per_thread, target);
     let cache = KernelCache::new(session.notifier());
-    Ok(Parts { ended: start(session)?, features, backing, cache })
+    let _ = shared.kernel_cache.set(cache.clone()); // set here only
+    Ok(Parts { ended: start(session)?, features, shared, cache })
 }
 
 fn features(plan: &Plan, options: &MountOptions, queue_per_thread: bool, target: &Target) -> Features {

@@ -4,7 +4,7 @@
 //! process leaves a dead mount, which [`crate::unmount_stale`] removes; everything acknowledged to programs is in the
 //! fragments by then, as far as the volume promises.
 
-use crate::backing::Backing;
+use crate::adapter::Shared;
 use crate::cache::KernelCache;
 use crate::error::UnmountError;
 use crate::kernel::KernelVersion;
@@ -33,7 +33,8 @@ pub struct Features {
     pub passthrough: bool,
     /// Serving threads.
     pub threads: usize,
-    /// Each thread has a queue of its own; otherwise `/dev/fuse` cannot be opened by this user and all share one.
+    /// Each thread has a queue of its own; otherwise all share one: `/dev/fuse` cannot be opened again, or there
+    /// is one thread only.
     pub queue_per_thread: bool,
     /// Mounted by this process rather than by the helper.
     pub mounted_directly: bool,
@@ -70,7 +71,7 @@ impl Ended {
 pub struct Mounted {
     unmounter: Unmounter,
     features: Features,
-    backing: Arc<Backing>,
+    shared: Arc<Shared>,
     cache: KernelCache,
 }
 
@@ -107,11 +108,11 @@ impl Mounted {
         target: Target,
         ended: Arc<Ended>,
         features: Features,
-        backing: Arc<Backing>,
+        shared: Arc<Shared>,
         cache: KernelCache,
     ) -> Mounted {
         let unmounter = Unmounter { target: Arc::new(target), ended };
-        Mounted { unmounter, features, backing, cache }
+        Mounted { unmounter, features, shared, cache }
     }
 
     /// Where it is mounted, without symbolic links.
@@ -126,7 +127,7 @@ impl Mounted {
 
     /// Files in one local file are handed to the kernel.
     pub fn passthrough(&self) -> bool {
-        self.backing.is_on()
+        self.shared.backing.is_on()
     }
 
     /// For announcing changes made beside the mount.

@@ -1,5 +1,6 @@
-//! Reading `/proc/self/mountinfo`: which mount lies at a path.
+//! Reading the table of mounts: which mount lies at a path.
 //!
+//! The table is the calling thread's, as a thread may have a mount namespace of its own and mounts in that.
 //! Used to touch only mounts that are ours. Reading the table asks no file system anything, so it cannot hang on a
 //! mount whose process is stopped.
 
@@ -20,7 +21,7 @@ pub(crate) struct MountEntry {
 
 /// The uppermost mount at exactly `path`, which must be absolute and without symbolic links.
 pub(crate) fn topmost_at(path: &Path) -> std::io::Result<Option<MountEntry>> {
-    let table = std::fs::read("/proc/self/mountinfo")?;
+    let table = std::fs::read("/proc/thread-self/mountinfo")?;
     Ok(topmost_in(&table, path))
 }
 

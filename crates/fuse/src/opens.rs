@@ -29,6 +29,8 @@ pub(crate) enum Served {
 struct OpenFile {
     served: Served,
     handles: Vec<Handle>,
+    /// One of the opens, perhaps released already, was for writing.
+    for_writing: bool,
 }
 
 /// The table.
@@ -47,18 +49,32 @@ pub(crate) struct Leftover {
 
 impl Opens {
     /// Notes a new handle of `ino` and says how to serve it. `register` is called when no other open has decided yet.
-    pub(crate) fn add(&self, ino: Ino, handle: Handle, register: impl FnOnce() -> Served) -> Served {
+    pub(crate) fn add(
+        &self,
+        ino: Ino,
+        handle: Handle,
+        for_writing: bool,
+        register: impl FnOnce() -> Served,
+    ) -> Served {
         match locked(&self.files).entry(ino) {
             Entry::Occupied(mut open) => {
-                open.get_mut().handles.push(handle);
-                open.get().served.clone()
+                let open = open.get_mut();
+                open.handles.push(handle);
+                open.for_writing |= for_writing;
+                open.served.clone()
             }
             Entry::Vacant(free) => {
                 let served = register();
-                free.insert(OpenFile { served: served.clone(), handles: vec![handle] });
+                free.insert(OpenFile { served: served.clone(), handles: vec![handle], for_writing });
                 served
             }
         }
+    }
+
+    /// The kernel may have changed this file without a request.
+    pub(crate) fn may_be_written_by_kernel(&self, ino: Ino) -> bool {
+        let files = locked(&self.files);
+        files.get(&ino).is_some_and(|open| open.for_writing && matches!(open.served, Served::ByBacking(_)))
     }
 
     /// Forgets a handle; `false` when it was not in the table.
@@ -107,13 +123,13 @@ mod tests {
     #[test]
     fn the_first_open_decides_until_the_last_release() {
         let opens = Opens::default();
-        opens.add(FILE, Handle(1), || Served::ByRequests);
-        opens.add(FILE, Handle(2), || panic!("decided already"));
+        opens.add(FILE, Handle(1), false, || Served::ByRequests);
+        opens.add(FILE, Handle(2), false, || panic!("decided already"));
         assert!(opens.remove(FILE, Handle(1)));
-        opens.add(FILE, Handle(3), || panic!("still open"));
+        opens.add(FILE, Handle(3), false, || panic!("still open"));
         assert!(opens.remove(FILE, Handle(2)) && opens.remove(FILE, Handle(3)));
         let mut asked = false;
-        opens.add(FILE, Handle(4), || {
+        opens.add(FILE, Handle(4), false, || {
             asked = true;
             Served::ByRequests
         });
@@ -123,8 +139,8 @@ mod tests {
     #[test]
     fn what_was_not_released_is_found_at_the_end() {
         let opens = Opens::default();
-        opens.add(FILE, Handle(1), || Served::ByRequests);
-        opens.add(Ino(8), Handle(2), || Served::ByRequests);
+        opens.add(FILE, Handle(1), false, || Served::ByRequests);
+        opens.add(Ino(8), Handle(2), false, || Served::ByRequests);
         assert!(opens.remove(FILE, Handle(1)));
         assert!(!opens.remove(FILE, Handle(1)), "released twice");
         opens.add_directory(Handle(3));

@@ -44,7 +44,10 @@ impl FuseSupport {
 pub enum Obstacle {
     /// No `/dev/fuse`: the kernel module is not loaded, or the container has no such device.
     NoDevice,
-    /// Root without the capability to mount, or with the device closed by a device policy, and no helper.
+    /// Root without the capability to mount, or with the device closed by a device policy.
+    NoPrivilege,
+    /// An ordinary user who may not open the device. The helper opens it with the user's own rights, so it cannot
+    /// help; systems with udev give it mode 0666.
     DeviceClosed,
     /// An ordinary user without `fusermount3`.
     NoHelper,
@@ -60,7 +63,10 @@ impl fmt::Display for Obstacle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Obstacle::NoDevice => write!(f, "there is no {} (load the kernel module fuse)", device::PATH),
-            Obstacle::DeviceClosed => write!(f, "{} may not be opened and mounted here", device::PATH),
+            Obstacle::NoPrivilege => write!(f, "this process may not open {} and mount", device::PATH),
+            Obstacle::DeviceClosed => {
+                write!(f, "{0} is closed to this user (an operator can open it: chmod 666 {0})", device::PATH)
+            }
             Obstacle::NoHelper => write!(f, "fusermount3 is not installed (package fuse3)"),
             Obstacle::HelperNotSetuid(path) => write!(f, "{} is not set-uid root", path.display()),
             Obstacle::HelperOnNosuid(path) => write!(f, "{} is on a nosuid file system", path.display()),
@@ -87,14 +93,14 @@ fn obstacle(device: bool, may_mount: bool, helper: Option<&Path>) -> Option<Obst
     if may_mount {
         return None;
     }
-    let root = rustix::process::geteuid().is_root();
-    let Some(helper) = helper else {
-        return Some(if root { Obstacle::DeviceClosed } else { Obstacle::NoHelper });
-    };
-    if root {
-        return Some(Obstacle::DeviceClosed); // the helper has no more rights than root without the capability
+    if rustix::process::geteuid().is_root() {
+        return Some(Obstacle::NoPrivilege); // the helper has no more rights than root without the capability
     }
-    helper_obstacle(helper)
+    match helper {
+        None => Some(Obstacle::NoHelper),
+        Some(_) if device::open().is_err() => Some(Obstacle::DeviceClosed),
+        Some(helper) => helper_obstacle(helper),
+    }
 }
 
 fn helper_obstacle(helper: &Path) -> Option<Obstacle> {

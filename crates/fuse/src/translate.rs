@@ -79,8 +79,28 @@ pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
+
+    pub(crate) fn some_attr() -> Attr {
+        let epoch = Timestamp::default();
+        Attr {
+            ino: Ino(7),
+            size: 0,
+            blocks: 0,
+            atime: epoch,
+            mtime: epoch,
+            ctime: epoch,
+            kind: FileKind::Regular,
+            mode: 0o644,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            block_size: 4096,
+            generation: 0,
+        }
+    }
 
     #[test]
     fn times_before_the_epoch_keep_their_nanoseconds() {

@@ -8,7 +8,7 @@ use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
-use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, SetAttr};
+use forebay_wire::{FallocateMode, FsError, Ino, Result, SeekWhat};
 use fuser::{INodeNo, OpenFlags, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite, Request, WriteFlags};
 use std::cell::RefCell;
 
@@ -41,19 +41,32 @@ pub(crate) fn read(adapter: &Adapter, handle: Handle, offset: u64, size: u32, re
 
 pub(crate) fn write(
     adapter: &Adapter,
-    handle: Handle,
+    (ino, handle): (Ino, Handle),
     offset: u64,
     bytes: &[u8],
     how: WriteFlags,
     flags: OpenFlags,
     reply: ReplyWrite,
 ) {
-    let kill_suid_sgid = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-    let written = adapter
-        .volume
-        .write(handle, offset, bytes, kill_suid_sgid)
+    let unprivileged = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
+    let written = write_and_kill(adapter, (ino, handle), offset, bytes, unprivileged)
         .and_then(|count| sync_if_asked(adapter, handle, flags).map(|()| count));
     answer_count(written.map(|count| count as u64), reply);
+}
+
+fn write_and_kill(
+    adapter: &Adapter,
+    (ino, handle): (Ino, Handle),
+    offset: u64,
+    bytes: &[u8],
+    unprivileged: bool,
+) -> Result<usize> {
+    let kill = unprivileged && adapter.is_set_id(ino, Some(handle))?;
+    let count = adapter.volume.write(handle, offset, bytes, kill)?;
+    if kill {
+        adapter.tell_attributes_changed(ino);
+    }
+    Ok(count)
 }
 
 /// The kernel leaves O_SYNC and O_DSYNC of directly served files to the file system.
@@ -80,21 +93,10 @@ pub(crate) fn fallocate(
     reply: ReplyEmpty,
 ) {
     let allocated = adapter.volume.fallocate(handle, offset, length, FallocateMode(mode as u32));
-    answer_done(allocated.and_then(|()| kill_set_id(adapter, request, ino, handle)), reply);
-}
-
-/// Changing contents by these requests clears set-id bits as a write does, but the protocol has no flag for it.
-fn kill_set_id(adapter: &Adapter, request: &Request, ino: INodeNo, handle: Handle) -> Result<()> {
-    let caller = translate::caller(request);
-    if caller.uid == 0 || !adapter.kills_privileges() {
-        return Ok(());
-    }
-    let (ino, handle) = (translate::ino(ino), Some(handle));
-    if adapter.volume.getattr(ino, handle)?.mode & 0o6000 == 0 {
-        return Ok(());
-    }
-    let change = SetAttr { kill_suid_sgid: true, ..SetAttr::default() };
-    adapter.volume.setattr(caller, ino, handle, &change).map(|_| ())
+    answer_done(
+        allocated.and_then(|()| adapter.kill_set_id(translate::caller(request), translate::ino(ino), handle)),
+        reply,
+    );
 }
 
 pub(crate) fn lseek(adapter: &Adapter, handle: Handle, offset: i64, whence: i32, reply: ReplyLseek) {
@@ -136,7 +138,9 @@ pub(crate) fn copy_file_range(
     let copied = adapter
         .volume
         .copy_range(copy.from, copy.from_offset, copy.to, copy.to_offset, length)
-        .and_then(|count| kill_set_id(adapter, request, to_ino, copy.to).map(|()| count));
+        .and_then(|count| {
+            adapter.kill_set_id(translate::caller(request), translate::ino(to_ino), copy.to).map(|()| count)
+        });
     answer_count(copied, reply);
 }
 

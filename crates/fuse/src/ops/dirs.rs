@@ -123,7 +123,7 @@ fn is_self_or_parent(name: &OsStr) -> bool {
 }
 
 fn add_with(adapter: &Adapter, attr: &Attr, entry: &Listed, reply: &mut ReplyDirectoryPlus) -> bool {
-    let (ttl, file) = (adapter.time_to_live(), translate::attr(attr));
+    let (ttl, file) = (adapter.time_to_live(), adapter.show(attr));
     reply.add(file.ino, entry.next_cookie, &entry.name, &ttl, &file, translate::generation(attr))
 }
 

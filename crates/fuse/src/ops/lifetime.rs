@@ -7,7 +7,7 @@ use crate::opens::Served;
 use crate::ops::names::{NewNode, answer_done};
 use crate::translate;
 use forebay_client::{Handle, Opened};
-use forebay_wire::{Caller, FsError, Ino, Result, SetAttr};
+use forebay_wire::{Caller, FsError, Ino, Result};
 use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyOpen, Request};
 
 pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -15,7 +15,7 @@ pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: Op
     match open_volume(adapter, translate::caller(request), ino, flags) {
         Ok(opened) => {
             let handle = FileHandle(opened.handle.0);
-            match serve(adapter, ino, &opened, |file| reply.open_backing(file)) {
+            match serve(adapter, ino, &opened, flags, |file| reply.open_backing(file)) {
                 Served::ByRequests => reply.opened(handle, adapter.open_flags()),
                 Served::ByBacking(id) => reply.opened_passthrough(handle, FopenFlags::empty(), &id),
             }
@@ -26,12 +26,11 @@ pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: Op
 
 fn open_volume(adapter: &Adapter, caller: Caller, ino: Ino, flags: OpenFlags) -> Result<Opened> {
     let opened = adapter.volume.open(ino, wire_flags(flags))?;
-    if flags.0 & libc::O_TRUNC != 0 && caller.uid != 0 && adapter.kills_privileges() {
-        let change = SetAttr { kill_suid_sgid: true, ..SetAttr::default() };
-        if let Err(error) = adapter.volume.setattr(caller, ino, Some(opened.handle), &change) {
-            release_volume(adapter, opened.handle);
-            return Err(error);
-        }
+    if flags.0 & libc::O_TRUNC != 0
+        && let Err(error) = adapter.kill_set_id(caller, ino, opened.handle)
+    {
+        release_volume(adapter, opened.handle);
+        return Err(error);
     }
     Ok(opened)
 }
@@ -44,10 +43,14 @@ fn serve(
     adapter: &Adapter,
     ino: Ino,
     opened: &Opened,
+    flags: OpenFlags,
     open_backing: impl FnOnce(&std::os::fd::OwnedFd) -> std::io::Result<fuser::BackingId>,
 ) -> Served {
-    let register = || adapter.backing.offer(opened.backing.as_ref(), open_backing);
-    adapter.opens.add(ino, opened.handle, register)
+    // A write by requests clears set-id bits; one by the kernel would not.
+    let passable = matches!(adapter.is_set_id(ino, Some(opened.handle)), Ok(false));
+    let file = opened.backing.as_ref().filter(|_| passable);
+    let register = || adapter.shared.backing.offer(file, open_backing);
+    adapter.opens.add(ino, opened.handle, wire_flags(flags).writable(), register)
 }
 
 pub(crate) fn create(
@@ -60,9 +63,9 @@ pub(crate) fn create(
     let (caller, parent) = (translate::caller(request), translate::ino(new.parent));
     match adapter.volume.create(caller, parent, new.name, new.mode, wire_flags(flags)) {
         Ok((attr, opened)) => {
-            let (ttl, file) = (adapter.time_to_live(), translate::attr(&attr));
+            let (ttl, file) = (adapter.time_to_live(), adapter.show(&attr));
             let (generation, handle) = (translate::generation(&attr), FileHandle(opened.handle.0));
-            match serve(adapter, attr.ino, &opened, |file| reply.open_backing(file)) {
+            match serve(adapter, attr.ino, &opened, flags, |file| reply.open_backing(file)) {
                 Served::ByRequests => reply.created(&ttl, &file, generation, handle, adapter.open_flags()),
                 Served::ByBacking(id) => {
                     reply.created_passthrough(&ttl, &file, generation, handle, FopenFlags::empty(), &id)
@@ -73,12 +76,23 @@ pub(crate) fn create(
     }
 }
 
-pub(crate) fn flush(adapter: &Adapter, handle: Handle, reply: ReplyEmpty) {
+pub(crate) fn flush(adapter: &Adapter, ino: INodeNo, handle: Handle, reply: ReplyEmpty) {
+    tell_of_mapped_stores(adapter, ino);
     answer_done(adapter.volume.flush(handle), reply);
 }
 
-pub(crate) fn fsync(adapter: &Adapter, handle: Handle, data_only: bool, reply: ReplyEmpty) {
+pub(crate) fn fsync(adapter: &Adapter, ino: INodeNo, handle: Handle, data_only: bool, reply: ReplyEmpty) {
+    tell_of_mapped_stores(adapter, ino);
     answer_done(adapter.volume.fsync(handle, data_only), reply);
+}
+
+/// A store through a mapping of a passed file changes the times of the local file only. The kernel does not notice, so
+/// it is told at the points where POSIX wants the new time seen: msync and close.
+fn tell_of_mapped_stores(adapter: &Adapter, ino: INodeNo) {
+    let ino = translate::ino(ino);
+    if adapter.opens.may_be_written_by_kernel(ino) {
+        adapter.tell_attributes_changed(ino);
+    }
 }
 
 /// Nobody waits for this answer: errors go to the log. The registration of a backing file is given back before the

@@ -19,9 +19,7 @@ pub(crate) struct NewNode<'a> {
 
 fn answer_entry(adapter: &Adapter, entry: Result<Attr>, reply: ReplyEntry) {
     match entry {
-        Ok(attr) => {
-            reply.entry(&adapter.time_to_live(), &translate::attr(&attr), translate::generation(&attr))
-        }
+        Ok(attr) => reply.entry(&adapter.time_to_live(), &adapter.show(&attr), translate::generation(&attr)),
         Err(error) => reply.error(errno::of(error)),
     }
 }
