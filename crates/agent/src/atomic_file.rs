@@ -1,8 +1,10 @@
 //! Small files that are either whole or not there.
 //!
-//! Order of events in [`replace`]: write `.<name>.new` - fsync it - rename it over `<name>` - fsync the directory.
-//! A crash before the rename leaves the old content and perhaps a `.<name>.new`, which the next call overwrites; a crash
-//! after it leaves the new content. Callers hold the instance's gate, so no two of them write one file.
+//! Order of events in [`write`]: write `.<name>.new` - rename it to `<name>` - fsync it. The one fsync comes last
+//! because it makes content and name durable together on the journalling file systems (ext4, XFS, btrfs), and a commit of
+//! the journal is what takes time. A crash of the process before the rename leaves a `.<name>.new`, which the next call
+//! overwrites. A power cut before the fsync has returned may leave no file, or an empty one. Callers hold the instance's
+//! gate, so no two of them write one file.
 
 use crate::error::AgentError;
 use std::fs::{File, OpenOptions};
@@ -10,23 +12,19 @@ use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-/// Replaces the file's content, durably. It is readable for its owner alone.
-pub(crate) fn replace(path: &Path, content: &[u8]) -> Result<(), AgentError> {
+/// Writes a new file, durably. It is readable for its owner alone.
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), AgentError> {
     let new = new_name(path);
-    let write = || -> std::io::Result<()> {
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .custom_flags(libc::O_NOFOLLOW)
-            .open(&new)?;
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+    let fill = || -> std::io::Result<File> {
+        let mut file = options.open(&new)?;
         file.write_all(content)?;
-        file.sync_all()
+        Ok(file)
     };
-    write().map_err(|error| AgentError::system("write", &new, error))?;
+    let file = fill().map_err(|error| AgentError::system("write", &new, error))?;
     std::fs::rename(&new, path).map_err(|error| AgentError::system("rename to", path, error))?;
-    sync_directory(path.parent().unwrap_or(Path::new("/")))
+    file.sync_all().map_err(|error| AgentError::system("sync", path, error))
 }
 
 /// Reads at most `limit` bytes; `None` if the file does not exist, the size if it is larger.

@@ -1,8 +1,8 @@
 //! Making an instance.
 //!
-//! Order of events: state directory - record, not complete - fragments (each as its module says) - record, complete.
-//! Crash before the record: an empty state directory, which destroying removes; after it: the record names everything
-//! that may exist, making again goes on, destroying removes it; after the last step the instance is durable.
+//! Order of events: state directory - record, durable - fragments (each as its module says). Crash before the record:
+//! an empty state directory, which destroying removes; after it: the record names everything that may exist, making
+//! again goes on, destroying removes it. The instance is complete when its last fragment is; it is durable then.
 
 use crate::capabilities::{Capabilities, Feature, Lack};
 use crate::description::InstanceDescription;
@@ -29,14 +29,14 @@ pub(crate) fn create(
     let _gate = state.existing_gate()?;
     // Looked up again: another process may have come first.
     let (record, fresh) = state.record()?.map_or((record, fresh), |record| (record, false));
+    if record.removing {
+        return Err(AgentError::Incomplete { instance: description.instance });
+    }
     if record.description != *description {
         let directory = state.path().to_owned();
         return Err(AgentError::DescriptionDiffers { instance: description.instance, directory });
     }
-    if record.complete {
-        return Ok(record.serving);
-    }
-    match make(state, &record) {
+    match make(state, &record, fresh) {
         Ok(()) => Ok(record.serving),
         Err(error) => {
             if fresh {
@@ -76,9 +76,10 @@ fn on_these_disks(capabilities: &Capabilities, description: &InstanceDescription
     here
 }
 
-fn make(state: &StateDirectory, record: &Record) -> Result<(), AgentError> {
-    record.write(state.path())?;
+fn make(state: &StateDirectory, record: &Record, fresh: bool) -> Result<(), AgentError> {
+    if fresh {
+        record.write(state.path())?;
+    }
     let fragments = fragment::of_instance(&record.description, record.fragments);
-    fragment::on_all(&fragments, |fragment| fragment.make())?;
-    record.clone().marked(true).write(state.path())
+    fragment::on_all(&fragments, |fragment| fragment.make()).map(drop)
 }

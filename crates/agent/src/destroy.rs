@@ -1,8 +1,8 @@
 //! Removing an instance with all its data.
 //!
-//! Order of events: nobody is attached (checked) - everything of a crash is cleaned up - record, not complete: from
-//! here on nobody can attach - fragments - mount points - state directory. A crash anywhere leaves the record, and
-//! destroying again goes on.
+//! Order of events: nobody is attached (checked) - everything of a crash is cleaned up - the record becomes
+//! `removing.json`: from here on nobody can attach - fragments - mount points - state directory. A crash anywhere leaves
+//! the record, and destroying again goes on.
 
 use crate::error::AgentError;
 use crate::fragment;
@@ -10,7 +10,7 @@ use crate::lease::Unused;
 use crate::mounting;
 use crate::record::Record;
 use crate::state_directory::StateDirectory;
-use crate::{clean, mount_table};
+use crate::{atomic_file, clean, mount_table};
 
 /// Removes the instance; no error if there is none.
 pub(crate) fn destroy(state: &StateDirectory) -> Result<(), AgentError> {
@@ -25,13 +25,18 @@ pub(crate) fn destroy(state: &StateDirectory) -> Result<(), AgentError> {
 /// Removes all that the record names. The caller holds the gate, and nobody is attached.
 pub(crate) fn remove(state: &StateDirectory, record: Record) -> Result<(), AgentError> {
     clean::leftovers(state, &record)?;
-    let record = record.marked(false);
-    record.write(state.path())?;
+    record.begin_removing(state.path())?;
     let fragments = fragment::of_instance(&record.description, record.fragments);
     fragment::on_all(&fragments, |fragment| fragment.remove())?;
     if record.serving.makes_mount_points() {
         for configuration in &record.description.configurations {
             mounting::remove_mount_point(&mount_table::resolved(&configuration.mount))?;
+        }
+    }
+    if !record.is_on_one_disk(state.path()) {
+        for fragment in &record.description.fragments {
+            // Their disks must know that the fragments are gone before this one forgets that they were there.
+            fragment.directory.parent().map_or(Ok(()), atomic_file::sync_directory)?;
         }
     }
     state.remove()

@@ -105,8 +105,14 @@ pub enum AgentError {
         /// What it said.
         output: String,
     },
-    /// A directory that should be the agent's own holds something else.
-    #[error("{path:?} is not empty: it was not made for this instance, move its content away")]
+    /// The directory of a fragment holds something else.
+    #[error("{path:?} holds files that are not of this fragment: nothing was changed there, move them away")]
+    ForeignDirectory {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Something stands where a configuration is to be mounted.
+    #[error("nothing can be mounted at {path:?}: it is not an empty directory")]
     MountPointNotEmpty {
         /// The directory.
         path: PathBuf,

@@ -1,18 +1,18 @@
 //! The directory that holds what is known of one instance on this machine.
 //!
 //! ```text
-//! <instances>/<id>/instance.json       what it is made of; see `record`
+//! <instances>/<id>/instance.json       what it is made of; see `record` (`removing.json` while it is removed)
 //! <instances>/<id>/gate, lease, mounted-c<id>    locks; see `lease`
 //! <instances>/<id>/socket, process, log          of the instance process; see `process`
 //! ```
 //!
-//! Removing: the record first, so that nobody takes the rest for an instance - rename to `.removed-<id>` - content -
-//! directory. A crash after the rename leaves a few small files, which the next removal takes along.
+//! Removing: rename to `.removed-<id>` - content - directory. A crash after the rename leaves a few small files, which
+//! making any other instance takes along.
 
-use crate::atomic_file;
 use crate::error::AgentError;
+use crate::fragment;
 use crate::lease::Gate;
-use crate::record::{self, Record};
+use crate::record::Record;
 use forebay_model::ids::InstanceId;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
@@ -52,7 +52,8 @@ impl StateDirectory {
         builder
             .create(&self.path)
             .map_err(|error| AgentError::system("make directory", &self.path, error))?;
-        self.path.parent().map_or(Ok(()), atomic_file::sync_directory)
+        sweep(self.path.parent().unwrap_or(Path::new("/")));
+        Ok(())
     }
 
     /// The right to change the instance; `None` if it has no directory.
@@ -74,8 +75,11 @@ impl StateDirectory {
     pub fn complete_record(&self) -> Result<Record, AgentError> {
         match self.record()? {
             None => Err(self.unknown()),
-            Some(record) if !record.complete => Err(AgentError::Incomplete { instance: self.instance }),
-            Some(record) => Ok(record),
+            Some(record) => {
+                let fragments = fragment::of_instance(&record.description, record.fragments);
+                let complete = !record.removing && fragments.iter().all(|fragment| fragment.is_made());
+                if complete { Ok(record) } else { Err(AgentError::Incomplete { instance: self.instance }) }
+            }
         }
     }
 
@@ -85,8 +89,6 @@ impl StateDirectory {
 
     /// Removes the directory. The caller holds the gate and has removed everything that the record names.
     pub fn remove(&self) -> Result<(), AgentError> {
-        let record = self.path.join(record::FILE);
-        remove_file(&record)?;
         let removed = self.path.with_file_name(format!("{REMOVED}{}", self.instance));
         remove_removed(&removed)?;
         std::fs::rename(&self.path, &removed)
@@ -100,6 +102,15 @@ fn remove_removed(path: &Path) -> Result<(), AgentError> {
     match std::fs::remove_dir_all(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(AgentError::system("remove", path, error)),
         _ => Ok(()),
+    }
+}
+
+/// Removes what a crash left of removed instances. Another process may be at it too; neither needs to succeed.
+fn sweep(instances: &Path) {
+    for entry in std::fs::read_dir(instances).into_iter().flatten().flatten() {
+        if entry.file_name().to_string_lossy().starts_with(REMOVED) {
+            let _ = std::fs::remove_dir_all(entry.path());
+        }
     }
 }
 

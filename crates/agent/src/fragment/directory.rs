@@ -3,7 +3,7 @@
 //! Needs no rights and no mounts. Its size is counted by the file system above it, or by nobody.
 
 use super::Fragment;
-use super::mark::Mark;
+use super::place::Place;
 use crate::error::AgentError;
 use crate::mounting::Departure;
 use forebay_model::units::Bytes;
@@ -14,30 +14,33 @@ const CONTENT: &str = "root";
 
 /// See the module.
 pub(crate) struct PlainDirectory {
-    mark: Mark,
+    place: Place,
     capacity: Bytes,
 }
 
 impl PlainDirectory {
-    pub fn new(mark: Mark, capacity: Bytes) -> PlainDirectory {
-        PlainDirectory { mark, capacity }
+    pub fn new(place: Place, capacity: Bytes) -> PlainDirectory {
+        PlainDirectory { place, capacity }
     }
 }
 
 impl Fragment for PlainDirectory {
     fn make(&self) -> Result<(), AgentError> {
-        self.mark.make()?;
-        let content = self.mark.path(CONTENT);
+        self.place.make()?;
+        let content = self.place.path(CONTENT);
         match std::fs::create_dir(&content) {
-            Ok(()) => crate::atomic_file::sync_directory(self.mark.directory()),
+            Ok(()) => crate::atomic_file::sync_directory(&self.place.inside()),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => Ok(()),
             Err(error) => Err(AgentError::system("make directory", content, error)),
         }
     }
 
+    fn is_made(&self) -> bool {
+        self.place.path(CONTENT).is_dir()
+    }
+
     fn bring_up(&self) -> Result<PathBuf, AgentError> {
-        self.mark.check()?;
-        let content = self.mark.path(CONTENT);
+        let content = self.place.path(CONTENT);
         content.canonicalize().map_err(|error| AgentError::system("find the fragment in", content, error))
     }
 
@@ -46,7 +49,7 @@ impl Fragment for PlainDirectory {
     }
 
     fn remove(&self) -> Result<Departure, AgentError> {
-        self.mark.remove()?;
+        self.place.remove()?;
         Ok(Departure::Clean)
     }
 

@@ -3,7 +3,7 @@
 //! The space is reserved on the node's disk before the image has its name: an image that found no room later would
 //! make XFS shut down and lose what was written last.
 //!
-//! Order of events in making: mark - `.image.xfs.new` reserved in full - `mkfs.xfs` in it - fsync - rename to
+//! Order of events in making: directory - `.image.xfs.new` reserved in full - `mkfs.xfs` in it - fsync - rename to
 //! `image.xfs` - fsync of the directory. Crash before the rename: the unfinished file is made anew by the next try, or
 //! removed; after it: the image is whole. Bringing up: loop device (goes by itself with its last user) - mount. Crash in
 //! between: nothing is left; after: the mount is found in the mount table by the next attach or clean-up.
@@ -11,7 +11,7 @@
 //! The caller holds the instance's gate: two loop devices over one image would destroy the file system.
 
 use super::image_size::{self, ImagePlan};
-use super::mark::Mark;
+use super::place::Place;
 use super::{Fragment, resolved};
 use crate::capabilities::find_mkfs_xfs;
 use crate::error::AgentError;
@@ -30,21 +30,21 @@ const MOUNT: &str = "mount";
 
 /// See the module.
 pub(crate) struct XfsImage {
-    mark: Mark,
+    place: Place,
     capacity: Bytes,
 }
 
 impl XfsImage {
-    pub fn new(mark: Mark, capacity: Bytes) -> XfsImage {
-        XfsImage { mark, capacity }
+    pub fn new(place: Place, capacity: Bytes) -> XfsImage {
+        XfsImage { place, capacity }
     }
 
     fn image(&self) -> PathBuf {
-        self.mark.path(IMAGE)
+        self.place.path(IMAGE)
     }
 
     fn mount_point(&self) -> PathBuf {
-        resolved(self.mark.directory()).join(MOUNT)
+        resolved(&self.place.inside()).join(MOUNT)
     }
 
     fn make_image(&self) -> Result<(), AgentError> {
@@ -64,7 +64,7 @@ impl XfsImage {
         }
         made?;
         std::fs::rename(&new, &image).map_err(|error| AgentError::system("rename to", &image, error))?;
-        atomic_file::sync_directory(self.mark.directory())
+        atomic_file::sync_directory(&self.place.inside())
     }
 
     fn fill(&self, new: &Path, plan: ImagePlan) -> Result<(), AgentError> {
@@ -82,7 +82,7 @@ impl XfsImage {
 
     /// What the file system keeps back for root is not for burst buffers, so it is counted out first.
     fn reserve(&self, file: &File, size: Bytes) -> Result<(), AgentError> {
-        let directory = self.mark.directory();
+        let directory = self.place.directory();
         let free = free_bytes(file).map_err(|error| AgentError::system("look at", directory, error))?;
         let no_room = || AgentError::NoRoom { directory: directory.to_owned(), wanted: size, free };
         if free < size {
@@ -101,12 +101,18 @@ impl XfsImage {
 
 impl Fragment for XfsImage {
     fn make(&self) -> Result<(), AgentError> {
-        self.mark.make()?;
-        if self.image().exists() { Ok(()) } else { self.make_image() }
+        if self.is_made() {
+            return Ok(());
+        }
+        self.place.make()?;
+        self.make_image()
+    }
+
+    fn is_made(&self) -> bool {
+        self.image().is_file()
     }
 
     fn bring_up(&self) -> Result<PathBuf, AgentError> {
-        self.mark.check()?;
         let point = self.mount_point();
         if mount_table::at(&point)?.is_some() {
             return Ok(point);
@@ -126,7 +132,7 @@ impl Fragment for XfsImage {
 
     fn remove(&self) -> Result<Departure, AgentError> {
         let departure = self.take_down()?;
-        self.mark.remove()?;
+        self.place.remove()?;
         Ok(departure)
     }
 

@@ -1,28 +1,24 @@
 //! Fragments: the piece of an instance on one storage node.
 //!
 //! Two forms: [`image::XfsImage`], which needs root and has a size that nobody can exceed, and
-//! [`directory::PlainDirectory`]. Both keep everything in the directory that the node reserves for the fragment, beside
-//! a mark that says whose it is:
+//! [`directory::PlainDirectory`]. Both keep everything in the directory that the node reserves for the fragment, below
+//! a name that says whose it is:
 //!
 //! ```text
-//! <directory>/fragment.json      whose fragment this is; written first, removed last
-//! <directory>/image.xfs          XFS image: the file system
-//! <directory>/mount/             XFS image: where it is mounted while attached
-//! <directory>/root/              plain directory: the content
+//! <directory>/instance-<id>-fragment-<id>/image.xfs     XFS image: the file system
+//! <directory>/instance-<id>-fragment-<id>/mount/        XFS image: where it is mounted while attached
+//! <directory>/instance-<id>-fragment-<id>/root/         plain directory: the content
 //! ```
 //!
-//! A directory without the mark that is not empty belongs to somebody else: it is neither used nor removed.
-//!
-//! Order of events in making: directory - mark (durable) - content. Crash before the mark: an empty directory, which
-//! removing takes away; after it: whatever there is carries the mark, making goes on where it stopped, removing
-//! removes all. Order in removing: unmount - content - mark - directory.
+//! A fragment is made when `image.xfs` or `root` exists, which is the last step of making it. Order in removing: unmount -
+//! content - directory.
 //!
 //! The caller holds the instance's gate.
 
 pub(crate) mod directory;
 pub(crate) mod image;
 pub(crate) mod image_size;
-pub(crate) mod mark;
+pub(crate) mod place;
 
 use crate::description::InstanceDescription;
 use crate::error::AgentError;
@@ -33,8 +29,10 @@ use std::path::{Path, PathBuf};
 
 /// A piece of space on this machine. Every step can be repeated.
 pub(crate) trait Fragment: Send + Sync {
-    /// Makes it, durably.
+    /// Makes it, durably, unless it is made.
     fn make(&self) -> Result<(), AgentError>;
+    /// It is made.
+    fn is_made(&self) -> bool;
     /// Makes its content reachable and answers where.
     fn bring_up(&self) -> Result<PathBuf, AgentError>;
     /// Ends that; what was written reaches the disk.
@@ -51,10 +49,10 @@ pub(crate) trait Fragment: Send + Sync {
 pub(crate) fn of_instance(description: &InstanceDescription, kind: FragmentKind) -> Vec<Box<dyn Fragment>> {
     let instance = description.instance;
     let one = |fragment: &crate::description::FragmentDescription| -> Box<dyn Fragment> {
-        let mark = mark::Mark::new(instance, fragment.id, &fragment.directory);
+        let place = place::Place::new(instance, fragment.id, &fragment.directory);
         match kind {
-            FragmentKind::XfsImage => Box::new(image::XfsImage::new(mark, fragment.capacity)),
-            FragmentKind::Directory => Box::new(directory::PlainDirectory::new(mark, fragment.capacity)),
+            FragmentKind::XfsImage => Box::new(image::XfsImage::new(place, fragment.capacity)),
+            FragmentKind::Directory => Box::new(directory::PlainDirectory::new(place, fragment.capacity)),
         }
     };
     description.fragments.iter().map(one).collect()

@@ -14,8 +14,8 @@ struct Scratch {
 impl Scratch {
     fn new(capacity: u64) -> Scratch {
         let dir = tempfile::tempdir().unwrap();
-        let mark = Mark::new(InstanceId(1), FragmentId(2), &dir.path().join("fragment"));
-        Scratch { fragment: XfsImage::new(mark, Bytes(capacity)), _dir: dir }
+        let place = Place::new(InstanceId(1), FragmentId(2), &dir.path().join("fragment"));
+        Scratch { fragment: XfsImage::new(place, Bytes(capacity)), _dir: dir }
     }
 }
 
@@ -78,5 +78,5 @@ fn no_room_is_said_with_figures_and_leaves_nothing() {
     let AgentError::NoRoom { wanted, free, .. } = error else { panic!("{error}") };
     assert!(wanted.0 > 1 << 50 && free.0 > 0 && free < wanted);
     scratch.fragment.remove().unwrap();
-    assert!(!scratch.fragment.mark.directory().exists());
+    assert!(!scratch.fragment.place.directory().exists());
 }
