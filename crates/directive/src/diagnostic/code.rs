@@ -67,7 +67,7 @@ codes! {
     BlankAroundEquals Error "blank-around-equals" "blank before or after `=`",
     UnknownKey Error "unknown-key" "unknown key",
     DuplicateKey Error "duplicate-key" "key given twice",
-    MissingKey Error "missing-key" "key that is needed is missing, in",
+    MissingKey Error "missing-key" "missing key in",
     MissingValue Error "missing-value" "key without a value",
     UnknownValue Error "unknown-value" "unknown value",
     DuplicateValue Error "duplicate-value" "value given twice",
