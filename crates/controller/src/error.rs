@@ -196,11 +196,28 @@ pub enum OfferError {
         holders: Vec<String>,
     },
     /// The offer contradicts itself.
-    #[error("{0}")]
-    Invalid(InvalidOffer),
+    #[error(transparent)]
+    Invalid(#[from] InvalidOffer),
     /// The registry itself.
     #[error(transparent)]
     Registry(#[from] RegistryError),
+}
+
+/// A request together with an offer: which of both was refused.
+#[derive(Debug, Error)]
+pub enum OfferedError {
+    /// The configured pools; whoever configured them acts.
+    #[error(transparent)]
+    Offer(OfferError),
+    /// The request; its author acts.
+    #[error(transparent)]
+    Setup(SetupError),
+}
+
+impl From<RegistryError> for OfferedError {
+    fn from(error: RegistryError) -> OfferedError {
+        OfferedError::Setup(SetupError::Registry(error))
+    }
 }
 
 /// How an offer of pools contradicts itself.

@@ -20,7 +20,7 @@ use rusqlite::{Connection, OptionalExtension, Row, Transaction};
 /// What nobody carries any more.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Orphans {
-    /// Jobs that have not ended and whose process is gone. Those in phase `Kept` wait for their owner's decision.
+    /// Jobs whose process is gone. Those in phase `Kept` wait for their owner's decision.
     pub jobs: Vec<Job>,
     /// Persistent instances half made (give them back) or half destroyed (finish it), whose process is gone.
     pub persistents: Vec<InstanceRecord>,
@@ -60,7 +60,7 @@ impl Registry {
 
     /// Records where a job stands after a step; call it before carrying out the step's effect.
     ///
-    /// A job whose rows are gone (after [`Registry::finish_teardown`]) may be recorded as `Ended`.
+    /// `Ended` removes what [`Registry::finish_teardown`] did not remove yet: an ended job holds nothing.
     ///
     /// # Errors
     /// [`RegistryError::Phase`] when the life cycle knows no such step: in particular results are not given up before
@@ -76,7 +76,10 @@ impl Registry {
             if !from.may_become(state.phase) && !gives_up {
                 return Err(RegistryError::Phase { token, from, to: state.phase });
             }
-            write_state(tx, session, state)
+            match state.phase {
+                Phase::Ended => remove(tx, session),
+                _ => write_state(tx, session, state),
+            }
         })
     }
 
@@ -140,11 +143,15 @@ impl Registry {
             if phase < Phase::Teardown {
                 return Err(RegistryError::NotTornDown { token, phase });
             }
-            tx.execute("DELETE FROM instances WHERE session = ?1", [session.0])?;
-            tx.execute("DELETE FROM sessions WHERE id = ?1", [session.0])?;
-            forget_unoffered(tx)
+            remove(tx, session)
         })
     }
+}
+
+fn remove(tx: &Transaction<'_>, session: SessionId) -> Result<(), RegistryError> {
+    tx.execute("DELETE FROM instances WHERE session = ?1", [session.0])?;
+    tx.execute("DELETE FROM sessions WHERE id = ?1", [session.0])?;
+    forget_unoffered(tx)
 }
 
 /// Token and phase of a job; `None` when its rows are gone.

@@ -5,9 +5,10 @@
 //! Called at the start of every command; when nothing changes nothing is written.
 
 use super::column::{path, path_bytes};
-use super::{MAX_WORD, Registry, is_word, rows};
-use crate::error::{InvalidOffer, OfferError, RegistryError};
-use crate::request::{NodeOffer, PoolOffer};
+use super::{MAX_WORD, Registry, is_word, persistent, rows, setup};
+use crate::error::{InvalidOffer, OfferError, OfferedError, RegistryError};
+use crate::record::{InstanceRecord, Job};
+use crate::request::{JobRequest, NodeOffer, PersistentRequest, PoolOffer};
 use forebay_model::units::Bytes;
 use rusqlite::{Connection, Transaction};
 use std::collections::HashSet;
@@ -62,18 +63,57 @@ impl Registry {
     /// # Errors
     /// [`OfferError`]; nothing is changed then.
     pub fn offer(&self, pools: &[PoolOffer]) -> Result<OfferOutcome, OfferError> {
-        check(pools).map_err(OfferError::Invalid)?;
+        check(pools)?;
         let outcome =
             self.view(|tx| Ok(plan(tx, pools).map(|plan| plan.unchanged.then_some(plan.outcome))))?;
         match outcome? {
             Some(outcome) => Ok(outcome),
-            None => self.change(|tx| {
-                let plan = plan(tx, pools)?;
-                write(tx, &plan)?;
-                Ok(plan.outcome)
-            }),
+            None => self.change(|tx| apply(tx, pools)),
         }
     }
+
+    /// [`Registry::offer`] and [`Registry::setup_job`] in one change: another process with another configuration
+    /// cannot come in between, so the job gets the nodes that it was offered or none.
+    ///
+    /// # Errors
+    /// [`OfferedError`]; nothing is changed then.
+    pub fn setup_job_on(
+        &self,
+        pools: &[PoolOffer],
+        request: &JobRequest,
+        now: i64,
+    ) -> Result<(OfferOutcome, Job), OfferedError> {
+        check(pools).map_err(|invalid| OfferedError::Offer(invalid.into()))?;
+        self.change(|tx| {
+            let outcome = apply(tx, pools).map_err(OfferedError::Offer)?;
+            Ok((outcome, setup::add_job_with_session(tx, request, now).map_err(OfferedError::Setup)?))
+        })
+    }
+
+    /// [`Registry::offer`] and [`Registry::create_persistent`] in one change, as [`Registry::setup_job_on`].
+    ///
+    /// # Errors
+    /// [`OfferedError`]; nothing is changed then.
+    pub fn create_persistent_on(
+        &self,
+        pools: &[PoolOffer],
+        request: &PersistentRequest,
+        now: i64,
+    ) -> Result<(OfferOutcome, InstanceRecord), OfferedError> {
+        check(pools).map_err(|invalid| OfferedError::Offer(invalid.into()))?;
+        self.change(|tx| {
+            let outcome = apply(tx, pools).map_err(OfferedError::Offer)?;
+            Ok((outcome, persistent::add(tx, request, now).map_err(OfferedError::Setup)?))
+        })
+    }
+}
+
+fn apply(tx: &Transaction<'_>, pools: &[PoolOffer]) -> Result<OfferOutcome, OfferError> {
+    let plan = plan(tx, pools)?;
+    if !plan.unchanged {
+        write(tx, &plan)?;
+    }
+    Ok(plan.outcome)
 }
 
 fn check(pools: &[PoolOffer]) -> Result<(), InvalidOffer> {

@@ -27,23 +27,7 @@ impl Registry {
         request: &PersistentRequest,
         now: i64,
     ) -> Result<InstanceRecord, SetupError> {
-        self.change(|tx| {
-            let label = free_token(tx, &request.name)?;
-            let session = SessionId(number::session(tx)?);
-            let person = Person { creator: &request.creator, uid: request.owner_uid, nodes: 0 };
-            add_session(tx, session, &label, person, now)?;
-            let new = NewInstance {
-                session,
-                label: &label,
-                persistent: true,
-                process: request.owner,
-                allocation: &request.allocation,
-                client_nodes: 0,
-                now,
-            };
-            let id = add_instance(tx, &new)?;
-            Ok(instance::load(tx, id)?)
-        })
+        self.change(|tx| add(tx, request, now))
     }
 
     /// Records that a persistent instance is to go, so that nobody attaches it any more; `owner` destroys it. Repeating
@@ -66,6 +50,13 @@ impl Registry {
                 return Err(SetupError::Attached { name: name.to_owned(), jobs });
             }
             tx.execute("UPDATE instances SET process = ?1 WHERE id = ?2", (process_text(owner), found.id.0))?;
+            if hurry {
+                tx.execute(
+                    "UPDATE registrations SET wait = 0 WHERE configuration IN
+                     (SELECT id FROM configurations WHERE instance = ?1)",
+                    [found.id.0],
+                )?;
+            }
             instance::set_all(tx, found.id, ObjectState::DESTROYING)?;
             Ok(instance::load(tx, found.id)?)
         })
@@ -94,6 +85,28 @@ impl Registry {
             forget_unoffered(tx)
         })
     }
+}
+
+pub(super) fn add(
+    tx: &Transaction<'_>,
+    request: &PersistentRequest,
+    now: i64,
+) -> Result<InstanceRecord, SetupError> {
+    let label = free_token(tx, &request.name)?;
+    let session = SessionId(number::session(tx)?);
+    let person = Person { creator: &request.creator, uid: request.owner_uid, nodes: 0 };
+    add_session(tx, session, &label, person, now)?;
+    let new = NewInstance {
+        session,
+        label: &label,
+        persistent: true,
+        process: request.owner,
+        allocation: &request.allocation,
+        client_nodes: 0,
+        now,
+    };
+    let id = add_instance(tx, &new)?;
+    Ok(instance::load(tx, id)?)
 }
 
 /// Tokens of the jobs that have an instance attached.

@@ -24,30 +24,35 @@ impl Registry {
     /// # Errors
     /// [`SetupError`]; nothing is recorded then.
     pub fn setup_job(&self, request: &JobRequest, now: i64) -> Result<Job, SetupError> {
-        if request.client_nodes > MAX_CLIENT_NODES {
-            return Err(SetupError::TooManyNodes { asked: request.client_nodes, max: MAX_CLIENT_NODES });
-        }
-        self.change(|tx| {
-            let attached = find_attached(tx, &request.attach)?;
-            let token = match &request.token {
-                Some(token) => free_token(tx, token)?,
-                None => number::token(tx, request.owner_uid)?,
-            };
-            let session = SessionId(number::session(tx)?);
-            let person =
-                Person { creator: &request.creator, uid: request.owner_uid, nodes: request.client_nodes };
-            add_session(tx, session, &token, person, now)?;
-            let own = add_own(tx, session, request, now)?;
-            for instance in own.iter().chain(&attached) {
-                register(tx, session, instance)?;
-            }
-            add_job(tx, session, request)?;
-            for stage in &request.stages {
-                add_stage(tx, session, stage, own.as_ref(), &attached)?;
-            }
-            Ok(job::load(tx, session)?)
-        })
+        self.change(|tx| add_job_with_session(tx, request, now))
     }
+}
+
+pub(super) fn add_job_with_session(
+    tx: &Transaction<'_>,
+    request: &JobRequest,
+    now: i64,
+) -> Result<Job, SetupError> {
+    if request.client_nodes > MAX_CLIENT_NODES {
+        return Err(SetupError::TooManyNodes { asked: request.client_nodes, max: MAX_CLIENT_NODES });
+    }
+    let attached = find_attached(tx, &request.attach)?;
+    let token = match &request.token {
+        Some(token) => free_token(tx, token)?,
+        None => number::token(tx, request.owner_uid)?,
+    };
+    let session = SessionId(number::session(tx)?);
+    let person = Person { creator: &request.creator, uid: request.owner_uid, nodes: request.client_nodes };
+    add_session(tx, session, &token, person, now)?;
+    let own = add_own(tx, session, request, now)?;
+    for instance in own.iter().chain(&attached) {
+        register(tx, session, instance)?;
+    }
+    add_job(tx, session, request)?;
+    for stage in &request.stages {
+        add_stage(tx, session, stage, own.as_ref(), &attached)?;
+    }
+    Ok(job::load(tx, session)?)
 }
 
 /// Who a session belongs to.

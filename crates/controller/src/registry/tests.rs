@@ -1,7 +1,7 @@
 //! Tests of the registry on real files.
 
 use super::*;
-use crate::error::{InvalidOffer, OfferError, SetupError};
+use crate::error::{InvalidOffer, OfferError, OfferedError, SetupError};
 use crate::job::{JobState, Wish};
 use crate::process::ProcessId;
 use crate::record::{Job, StageResult};
@@ -598,6 +598,76 @@ fn a_reader_waits_for_no_writer() {
     });
     assert!(inside.is_err());
     assert_eq!(reader.snapshot().unwrap(), before);
+}
+
+#[test]
+fn a_job_gets_the_nodes_that_it_was_offered() {
+    let place = Place::with_pool();
+    let (outcome, made) = place.registry.setup_job_on(&[pool(2)], &job(4), NOW).unwrap();
+    assert_eq!(outcome, OfferOutcome::default());
+    assert_eq!(made.own.unwrap().fragments.len(), 2);
+    let before = place.registry.snapshot().unwrap();
+    // A refused request takes the offer back with it.
+    let refused = place.registry.setup_job_on(&[pool(4)], &job(99), NOW).unwrap_err();
+    assert!(matches!(refused, OfferedError::Setup(SetupError::NoSpace { .. })));
+    let wrong = PoolOffer { granularity: Bytes(GIB), ..pool(4) };
+    let refused = place.registry.create_persistent_on(&[wrong], &persistent("alpha", 1), NOW).unwrap_err();
+    assert!(matches!(refused, OfferedError::Offer(OfferError::GranularityInUse { .. })));
+    assert_eq!(place.registry.snapshot().unwrap(), before);
+    let (_, alpha) = place.registry.create_persistent_on(&[pool(3)], &persistent("alpha", 1), NOW).unwrap();
+    assert_eq!(alpha.fragments[0].node, "node2", "the one with the most room");
+}
+
+#[test]
+fn an_ended_job_holds_nothing() {
+    let place = Place::with_pool();
+    let made = place.registry.setup_job(&job(4), NOW).unwrap();
+    walk(&place.registry, &made, Phase::Ended);
+    assert_eq!((place.free(), place.registry.jobs().unwrap()), (40, vec![]));
+}
+
+#[test]
+fn commits_reach_the_disk_before_they_are_answered() {
+    let place = Place::new();
+    let registry = &place.registry;
+    assert_eq!(registry.pragma::<String>("journal_mode").unwrap(), "wal");
+    // 2 is FULL: the log is synced at every commit.
+    assert_eq!(registry.pragma::<i64>("synchronous").unwrap(), 2);
+    let again = Registry::open(&place.path()).unwrap();
+    assert_eq!(again.pragma::<i64>("synchronous").unwrap(), 2);
+    // 3 is EXTRA: without a log the directory has to be synced as well.
+    drop(again);
+    registry.pragma::<String>("journal_mode = DELETE").unwrap();
+    registry.sync_commits().unwrap();
+    assert_eq!(registry.pragma::<i64>("synchronous").unwrap(), 3);
+}
+
+#[test]
+fn a_full_disk_changes_nothing() {
+    let place = Place::with_pool();
+    let before = place.registry.snapshot().unwrap();
+    let pages: i64 = place.registry.pragma("page_count").unwrap();
+    let most: i64 = place.registry.pragma(&format!("max_page_count = {pages}")).unwrap();
+    assert_eq!(most, pages);
+    let mut request = job(9);
+    request.script.args = vec!["x".repeat(100_000).into()];
+    let refused = place.registry.setup_job(&request, NOW).unwrap_err();
+    assert!(matches!(refused, SetupError::Registry(RegistryError::DiskFull)), "{refused}");
+    assert_eq!(place.registry.snapshot().unwrap(), before);
+}
+
+#[test]
+fn a_writer_that_waits_in_vain_says_so() {
+    let place = Place::with_pool();
+    let second = Registry::open(&place.path()).unwrap();
+    second.connection.busy_timeout(Duration::ZERO).unwrap();
+    let held: Result<(), RegistryError> = place.registry.change(|_| {
+        let refused = second.setup_job(&job(1), NOW).unwrap_err();
+        assert!(matches!(refused, SetupError::Registry(RegistryError::Busy { .. })), "{refused}");
+        Ok(())
+    });
+    held.unwrap();
+    second.setup_job(&job(1), NOW).unwrap();
 }
 
 #[test]
