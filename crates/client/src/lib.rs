@@ -1,9 +1,19 @@
 //! Access to a namespace of an instance: [`Volume`].
 //!
-//! Handles, stripe I/O and locks of open files over the two services of `forebay-wire`. Knows neither FUSE nor where
-//! the servers are.
+//! ```text
+//! kernel adapter, stager ──> Volume ──┬─ names, attributes ──> MetadataService
+//!                                     └─ content: stripes ───> DataService of each fragment
+//! ```
+//!
+//! Open files and their locks, stripe I/O and counters over the two services of `forebay-wire`. Knows neither FUSE nor
+//! where the servers are.
 
+mod counters;
+mod file;
+mod handles;
+mod stripes;
 mod volume;
 
-pub use forebay_wire as wire;
-pub use volume::{Counters, Handle, Opened, Volume};
+pub use counters::Counters;
+pub use handles::Handle;
+pub use volume::{Opened, Volume};

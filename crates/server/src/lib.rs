@@ -1,5 +1,23 @@
 //! Metadata service, data service and fragment store of the file system.
 //!
-//! [`local`] opens the fragments of an instance on this machine and hands out the services of its namespaces.
+//! [`local`] opens the fragments of an instance on this machine and hands out the services of its namespaces:
+//!
+//! ```text
+//! Fragments ── one per process ──┬─ Fragment 0: names (tree), counters, its share of the data
+//!                                ├─ Fragment 1..: their shares of the data
+//!                                └─ namespace ─┬─ MetadataService over the tree
+//!                                              └─ DataService over each fragment
+//! ```
+//!
+//! Uses `forebay-model` (stripe arithmetic) and `forebay-wire` (what the services promise). Knows no client.
 
+mod content;
+mod data;
+mod descriptors;
+mod fragment;
+mod host;
+mod ids;
 pub mod local;
+mod metadata;
+mod meter;
+mod recover;

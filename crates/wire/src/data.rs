@@ -48,6 +48,9 @@ pub trait DataService: Send + Sync {
     /// Removes all substripe files of a file and gives their space back. Nobody may hold its share.
     fn remove(&self, file: FileId, substripes: u32) -> Result<()>;
 
+    /// Allocated space of a substripe file, in units of 512 bytes.
+    fn blocks(&self, file: FileId, substripe: u32) -> Result<u64>;
+
     /// Space of the fragment.
     fn space(&self) -> Result<FragmentSpace>;
 
@@ -67,14 +70,11 @@ pub trait Share: Send + Sync {
     /// only when space ran out. An error means that nothing was written.
     fn write(&self, spans: &[Span], buffer: &[u8]) -> Result<usize>;
 
-    /// Makes a range of a substripe file allocated.
-    fn allocate(&self, substripe: u32, range: Range<u64>) -> Result<()>;
+    /// Makes a range of a substripe file allocated. Unless `keep_size`, the substripe file reaches to its end.
+    fn allocate(&self, substripe: u32, range: Range<u64>, keep_size: bool) -> Result<()>;
 
     /// Gives a range of a substripe file back; it reads as zeros.
     fn punch(&self, substripe: u32, range: Range<u64>) -> Result<()>;
-
-    /// Makes a range of a substripe file read as zeros, allocated where it was.
-    fn zero(&self, substripe: u32, range: Range<u64>) -> Result<()>;
 
     /// Cuts a substripe file to at most this length. Never makes it longer.
     fn cut(&self, substripe: u32, length: u64) -> Result<()>;
@@ -83,9 +83,6 @@ pub trait Share: Send + Sync {
     /// counts as not stored; `None` when no data follows.
     fn seek(&self, substripe: u32, offset: u64, what: SeekWhat) -> Result<Option<u64>>;
 
-    /// Allocated space of a substripe file, in units of 512 bytes.
-    fn blocks(&self, substripe: u32) -> Result<u64>;
-
-    /// What was written to the first `count` substripe files, and their names, is on disk afterwards.
+    /// What was written, and the names of the substripe files, is on disk afterwards.
     fn sync(&self, data_only: bool) -> Result<()>;
 }

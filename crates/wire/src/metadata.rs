@@ -10,6 +10,7 @@ use crate::entry::DirEntry;
 use crate::error::Result;
 use crate::flags::{FallocateMode, RenameMode, SeekWhat, XattrMode};
 use forebay_model::layout::Layout;
+use std::any::Any;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -127,6 +128,8 @@ pub trait Stub: Send + Sync {
     /// Copies inline content to the inline content of another file, by the local file system's own means.
     /// `None` when it has none.
     fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>>;
+    /// For an implementation to know its own in [`Stub::copy_to`].
+    fn as_any(&self) -> &dyn Any;
 }
 
 /// An open directory.

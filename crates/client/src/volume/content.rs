@@ -1,0 +1,219 @@
+//! Operations on the content of open files.
+
+use super::Volume;
+use crate::file::{Body, Striped};
+use crate::handles::{Handle, OpenFile};
+use forebay_wire::{FallocateMode, FsError, Result, SeekWhat};
+
+/// Offsets are below this, as for every Linux file.
+const OFFSET_MAX: u64 = i64::MAX as u64;
+/// Buffer for copies that the servers cannot do by themselves, in bytes.
+const COPY_BUFFER: usize = 1 << 20;
+/// Bytes copied by one call at most, so that a caller can interrupt.
+const COPY_MAX: u64 = 64 << 20;
+
+impl Volume {
+    /// Reads from `offset`; short only at the end of the file, 0 at or beyond it. Holes are zeros.
+    pub fn read(&self, handle: Handle, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let open = self.handles.file(handle)?.readable()?;
+        if offset > OFFSET_MAX {
+            return Err(FsError::InvalidArgument);
+        }
+        let room = usize::try_from(OFFSET_MAX - offset).unwrap_or(usize::MAX);
+        let wanted = buffer.len().min(room);
+        let done = self.read_content(&open, offset, &mut buffer[..wanted])?;
+        self.read.count(offset, done);
+        Ok(done)
+    }
+
+    fn read_content(&self, open: &OpenFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let stub = &open.file.stub;
+        match &*open.file.together() {
+            Body::Inline => stub.read(offset, buffer),
+            Body::Striped(striped) => {
+                let left = stub.size()?.saturating_sub(offset);
+                let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
+                if wanted > 0 {
+                    striped.read(offset, &mut buffer[..wanted])?;
+                    stub.was_read();
+                }
+                Ok(wanted)
+            }
+        }
+    }
+
+    /// Writes at `offset`, whatever the open flags say of appending. Short when space runs out or the file reaches its
+    /// largest size; an error means that nothing was written.
+    pub fn write(&self, handle: Handle, offset: u64, data: &[u8], kill_suid_sgid: bool) -> Result<usize> {
+        let open = self.handles.file(handle)?.writable()?;
+        if data.is_empty() {
+            return Ok(0);
+        }
+        let room = self.max_file_size.min(OFFSET_MAX).saturating_sub(offset);
+        let wanted = usize::try_from(room).unwrap_or(usize::MAX).min(data.len());
+        if wanted == 0 {
+            return Err(FsError::FileTooLarge);
+        }
+        if kill_suid_sgid {
+            open.file.stub.drop_suid_sgid()?;
+        }
+        let done = match &*open.file.together() {
+            Body::Inline => open.file.stub.write(offset, &data[..wanted])?,
+            Body::Striped(striped) => {
+                let done = striped.write(offset, &data[..wanted])?;
+                open.file.stub.was_written(offset + done as u64)?;
+                done
+            }
+        };
+        self.written.count(offset, done);
+        Ok(done)
+    }
+
+    /// Called for every close of a descriptor. Nothing is held back, so there is nothing to do.
+    pub fn flush(&self, handle: Handle) -> Result<()> {
+        self.handles.file(handle).map(|_| ())
+    }
+
+    /// The content and, unless `data_only`, the attributes are on disk afterwards. Length and allocation always are.
+    pub fn fsync(&self, handle: Handle, data_only: bool) -> Result<()> {
+        let open = self.handles.file(handle)?;
+        if let Body::Striped(striped) = &*open.file.together() {
+            striped.sync(data_only)?;
+        }
+        open.file.stub.sync(data_only)
+    }
+
+    /// Allocates, punches or zeroes a range; see [`FallocateMode`].
+    pub fn fallocate(&self, handle: Handle, offset: u64, length: u64, mode: FallocateMode) -> Result<()> {
+        let open = self.handles.file(handle)?.writable()?;
+        let end = offset.checked_add(length).filter(|end| *end <= OFFSET_MAX).ok_or(FsError::FileTooLarge)?;
+        if length == 0 {
+            return Err(FsError::InvalidArgument);
+        }
+        if end > self.max_file_size && !mode.contains(FallocateMode::KEEP_SIZE) {
+            return Err(FsError::FileTooLarge);
+        }
+        let stub = &open.file.stub;
+        match &*open.file.alone() {
+            Body::Inline => stub.fallocate(offset, length, mode),
+            Body::Striped(striped) => {
+                let size = stub.size()?;
+                let keep_size = mode.contains(FallocateMode::KEEP_SIZE);
+                change_allocation(striped, offset..end, mode, size)?;
+                if keep_size {
+                    stub.was_changed()
+                } else {
+                    stub.was_written(end)?
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// The first stored or not stored byte at or after `offset`; the end of the file counts as not stored. `NoData` at
+    /// or beyond the end, and when no data follows.
+    pub fn seek(&self, handle: Handle, offset: u64, what: SeekWhat) -> Result<u64> {
+        let open = self.handles.file(handle)?;
+        let found = match &*open.file.together() {
+            Body::Inline if offset > OFFSET_MAX => None,
+            Body::Inline => open.file.stub.seek(offset, what)?,
+            Body::Striped(striped) => {
+                let size = open.file.stub.size()?;
+                if offset < size { striped.seek(offset, size, what)? } else { None }
+            }
+        };
+        found.ok_or(FsError::NoData)
+    }
+
+    /// Copies within the volume, by the local file system's means where both files are inline. Returns how much was
+    /// copied, which may be less than asked for; 0 at the end of the source.
+    pub fn copy_range(
+        &self,
+        from: Handle,
+        from_offset: u64,
+        to: Handle,
+        to_offset: u64,
+        length: u64,
+    ) -> Result<u64> {
+        let source = self.handles.file(from)?.readable()?;
+        let target = self.handles.file(to)?.writable()?;
+        let left = source.file.stub.size()?.saturating_sub(from_offset);
+        let room = self.max_file_size.min(OFFSET_MAX).saturating_sub(to_offset);
+        let length = length.min(left);
+        if length > 0 && room == 0 {
+            return Err(FsError::FileTooLarge);
+        }
+        let length = length.min(room);
+        if length == 0 {
+            return Ok(0);
+        }
+        if let Some(copied) = self.copy_inline(&source, from_offset, &target, to_offset, length)? {
+            return Ok(copied);
+        }
+        self.copy_through_buffer((from, from_offset), (to, to_offset), length.min(COPY_MAX))
+    }
+
+    fn copy_inline(
+        &self,
+        source: &OpenFile,
+        from_offset: u64,
+        target: &OpenFile,
+        to_offset: u64,
+        length: u64,
+    ) -> Result<Option<u64>> {
+        if !matches!(*source.file.together(), Body::Inline) {
+            return Ok(None);
+        }
+        // One gate only: two copies in opposite directions must not wait for each other. A source that is given a
+        // layout meanwhile was empty and refuses.
+        let Body::Inline = &*target.file.together() else { return Ok(None) };
+        let copied = source.file.stub.copy_to(from_offset, &*target.file.stub, to_offset, length)?;
+        if let Some(copied) = copied {
+            self.read.count(from_offset, copied as usize);
+            self.written.count(to_offset, copied as usize);
+        }
+        Ok(copied)
+    }
+
+    fn copy_through_buffer(&self, from: (Handle, u64), to: (Handle, u64), length: u64) -> Result<u64> {
+        let mut buffer = vec![0; COPY_BUFFER.min(length as usize)];
+        let mut done = 0;
+        while done < length {
+            let wanted = buffer.len().min((length - done) as usize);
+            let copied = self
+                .read(from.0, from.1 + done, &mut buffer[..wanted])
+                .and_then(|read| Ok((read, self.write(to.0, to.1 + done, &buffer[..read], false)?)));
+            match copied {
+                Ok((read, written)) => {
+                    done += written as u64;
+                    if written < wanted || read < wanted {
+                        break;
+                    }
+                }
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+}
+
+/// `fallocate` of a striped file of `size` bytes, without its length.
+fn change_allocation(
+    striped: &Striped,
+    range: std::ops::Range<u64>,
+    mode: FallocateMode,
+    size: u64,
+) -> Result<()> {
+    let keep = FallocateMode::KEEP_SIZE;
+    let keep_size = mode.contains(keep);
+    match FallocateMode(mode.0 & !keep.0) {
+        FallocateMode::ALLOCATE => striped.allocate(range, keep_size, size),
+        FallocateMode::PUNCH_HOLE if keep_size => striped.punch(range),
+        FallocateMode::ZERO_RANGE => {
+            striped.punch(range.clone())?;
+            striped.allocate(range, keep_size, size)
+        }
+        _ => Err(FsError::Unsupported),
+    }
+}

@@ -1,0 +1,276 @@
+//! Each operation once, inline and striped.
+
+mod support;
+
+use forebay_wire::*;
+use std::ffi::OsStr;
+use std::path::Path;
+use support::*;
+
+fn on_all(test: impl Fn(&Instance)) {
+    test(&Instance::new(Shape::inline()));
+    test(&Instance::new(Shape::striped()));
+    test(&Instance::new(Shape::inline().metered(64 << 20)));
+    test(&Instance::new(Shape::striped().metered(64 << 20)));
+}
+
+fn name(text: &str) -> &OsStr {
+    OsStr::new(text)
+}
+
+#[test]
+fn what_is_written_is_read() {
+    on_all(|i| {
+        let data = pattern(1, 100_000);
+        let ino = i.write_file("f", &data);
+        assert_eq!(i.read_file("f"), data);
+        let attr = i.volume.getattr(ino, None).unwrap();
+        assert_eq!(attr.size, 100_000);
+        assert!(attr.blocks * 512 >= 100_000, "{attr:?}");
+        assert_eq!((attr.mode, attr.kind, attr.nlink), (0o644, FileKind::Regular, 1));
+    });
+}
+
+#[test]
+fn holes_read_as_zeros_and_are_found() {
+    on_all(|i| {
+        let (_, opened) = i.create("f");
+        write_all(&i.volume, opened.handle, 1_000_000, b"end");
+        write_all(&i.volume, opened.handle, 40_960, &[7; 4096]);
+        let data = read_all(&i.volume, opened.handle);
+        assert_eq!(data.len(), 1_000_003);
+        assert!(data[..40_960].iter().all(|b| *b == 0) && data[40_960..45_056].iter().all(|b| *b == 7));
+        assert_eq!(&data[1_000_000..], b"end");
+        let seek = |offset, what| i.volume.seek(opened.handle, offset, what);
+        assert_eq!(seek(0, SeekWhat::Data), Ok(40_960));
+        assert_eq!(seek(40_960, SeekWhat::Hole), Ok(45_056));
+        assert_eq!(seek(45_056, SeekWhat::Data), Ok(999_424));
+        assert_eq!(seek(999_424, SeekWhat::Hole), Ok(1_000_003));
+        assert_eq!(seek(1_000_003, SeekWhat::Hole), Err(FsError::NoData));
+        assert_eq!(seek(1_000_003, SeekWhat::Data), Err(FsError::NoData));
+    });
+}
+
+#[test]
+fn a_cut_file_grows_with_zeros() {
+    on_all(|i| {
+        let ino = i.write_file("f", &pattern(2, 70_000));
+        for size in [10_001, 60_000] {
+            let change = SetAttr { size: Some(size), ..SetAttr::default() };
+            assert_eq!(i.volume.setattr(me(), ino, None, &change).unwrap().size, size);
+        }
+        let data = i.read_file("f");
+        assert_eq!(data[..10_001], pattern(2, 70_000)[..10_001]);
+        assert!(data[10_001..].iter().all(|b| *b == 0));
+        assert_eq!(data.len(), 60_000);
+    });
+}
+
+#[test]
+fn punching_and_zeroing_give_zeros() {
+    on_all(|i| {
+        let (_, opened) = i.create("f");
+        write_all(&i.volume, opened.handle, 0, &[1; 100_000]);
+        let punch = FallocateMode::PUNCH_HOLE.with(FallocateMode::KEEP_SIZE);
+        i.volume.fallocate(opened.handle, 5000, 30_000, punch).unwrap();
+        i.volume.fallocate(opened.handle, 50_000, 70_000, FallocateMode::ZERO_RANGE).unwrap();
+        i.volume.fallocate(opened.handle, 130_000, 70_000, FallocateMode::ALLOCATE).unwrap();
+        let data = read_all(&i.volume, opened.handle);
+        let expected = |at: usize| u8::from(at < 5000 || (35_000..50_000).contains(&at));
+        assert_eq!(data.len(), 200_000);
+        assert!(data.iter().enumerate().all(|(at, byte)| *byte == expected(at)));
+    });
+}
+
+#[test]
+fn an_open_file_without_a_name_lives_until_it_is_closed() {
+    on_all(|i| {
+        let data = pattern(3, 50_000);
+        let (attr, opened) = i.create("f");
+        write_all(&i.volume, opened.handle, 0, &data);
+        i.volume.unlink(Ino::ROOT, name("f")).unwrap();
+        assert_eq!(i.volume.lookup(Ino::ROOT, name("f")), Err(FsError::NotFound));
+        assert_eq!(i.volume.getattr(attr.ino, None).unwrap().nlink, 0);
+        assert_eq!(read_all(&i.volume, opened.handle), data);
+        write_all(&i.volume, opened.handle, 50_000, &data);
+        assert_eq!(i.volume.getattr(attr.ino, None).unwrap().size, 100_000);
+        i.volume.release(opened.handle).unwrap();
+        assert_eq!(i.substripe_files(), 0);
+        // Somebody still holds the number: it is answered until it is forgotten.
+        assert_eq!(i.volume.getattr(attr.ino, None).unwrap().nlink, 0);
+        i.volume.forget(attr.ino, 1);
+        assert_eq!(i.volume.getattr(attr.ino, None), Err(FsError::Stale));
+        assert_eq!(i.volume.read(opened.handle, 0, &mut [0; 4]), Err(FsError::BadHandle));
+    });
+}
+
+#[test]
+fn numbers_survive_renames_of_what_is_above() {
+    on_all(|i| {
+        let v = &i.volume;
+        let a = v.mkdir(me(), Ino::ROOT, name("a"), 0o755).unwrap();
+        let b = v.mkdir(me(), a.ino, name("b"), 0o755).unwrap();
+        let f = create(v, b.ino, "f").0;
+        v.rename(Ino::ROOT, name("a"), Ino::ROOT, name("c"), RenameMode::Replace).unwrap();
+        assert_eq!(v.getattr(f.ino, None).unwrap().ino, f.ino);
+        assert_eq!(v.lookup(b.ino, name("f")).unwrap().ino, f.ino);
+        let top = create(v, Ino::ROOT, "top").0;
+        v.rename(Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::Exchange).unwrap();
+        assert_eq!(v.lookup(b.ino, name("f")).unwrap().ino, top.ino);
+        assert_eq!(v.lookup(Ino::ROOT, name("top")).unwrap().ino, f.ino);
+        assert_eq!(
+            v.rename(Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::NoReplace),
+            Err(FsError::Exists)
+        );
+        v.rename(Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::Replace).unwrap();
+        assert_eq!(v.getattr(top.ino, None).unwrap().nlink, 0);
+        assert_eq!(v.rmdir(a.ino, name("b")), Err(FsError::NotEmpty));
+    });
+}
+
+#[test]
+fn links_share_an_object() {
+    on_all(|i| {
+        let v = &i.volume;
+        let ino = i.write_file("one", b"shared");
+        let two = v.link(ino, Ino::ROOT, name("two")).unwrap();
+        assert_eq!((two.ino, two.nlink), (ino, 2));
+        v.unlink(Ino::ROOT, name("one")).unwrap();
+        assert_eq!(v.getattr(ino, None).unwrap().nlink, 1);
+        assert_eq!(i.read_file("two"), b"shared");
+        let s = v.symlink(me(), Ino::ROOT, name("s"), Path::new("some/where")).unwrap();
+        assert_eq!(v.readlink(s.ino).unwrap(), b"some/where");
+        let fifo = v.mknod(me(), Ino::ROOT, name("p"), 0o010_640, 0).unwrap();
+        assert_eq!((fifo.kind, fifo.mode), (FileKind::Fifo, 0o640));
+    });
+}
+
+#[test]
+fn every_mode_can_be_set_and_seen() {
+    on_all(|i| {
+        let ino = i.write_file("f", &pattern(4, 20_000));
+        let d = i.volume.mkdir(me(), Ino::ROOT, name("d"), 0o755).unwrap();
+        for ino in [ino, d.ino] {
+            for mode in [0, 0o444, 0o1644, 0o200, 0o1000, 0o755, 0o4755, 0o000] {
+                let change = SetAttr { mode: Some(mode), ..SetAttr::default() };
+                assert_eq!(i.volume.setattr(me(), ino, None, &change).unwrap().mode, mode, "{mode:o}");
+                assert_eq!(i.volume.getattr(ino, None).unwrap().mode, mode);
+            }
+        }
+        for mode in [0, 0o400, 0o1755, 0o644] {
+            let file = format!("new{mode:o}");
+            let (attr, opened) =
+                i.volume.create(me(), Ino::ROOT, name(&file), mode, OpenFlags::READ_WRITE).unwrap();
+            assert_eq!(attr.mode, mode);
+            write_all(&i.volume, opened.handle, 0, &pattern(5, 9000));
+            i.volume.release(opened.handle).unwrap();
+            i.volume.forget(attr.ino, 1);
+            let attr = i.volume.lookup(Ino::ROOT, name(&file)).unwrap();
+            assert_eq!((attr.mode, attr.size), (mode, 9000));
+            assert!(attr.blocks > 0);
+            let made = i.volume.mkdir(me(), Ino::ROOT, name(&(file + "d")), mode).unwrap();
+            assert_eq!(made.mode, mode);
+        }
+    });
+}
+
+#[test]
+fn times_are_those_of_the_last_change() {
+    on_all(|i| {
+        let (attr, opened) = i.create("f");
+        let at = Timestamp { secs: 1000, nanos: 5 };
+        let old =
+            SetAttr { mtime: Some(SetTime::At(at)), atime: Some(SetTime::At(at)), ..SetAttr::default() };
+        write_all(&i.volume, opened.handle, 0, &[1; 10_000]);
+        let set = i.volume.setattr(me(), attr.ino, None, &old).unwrap();
+        assert_eq!((set.mtime, set.atime), (at, at));
+        let before = i.volume.getattr(attr.ino, None).unwrap();
+        assert_eq!(before.mtime, at);
+        write_all(&i.volume, opened.handle, 0, &[2; 10]);
+        let after = i.volume.getattr(attr.ino, None).unwrap();
+        assert!(after.mtime > attr.mtime && after.ctime >= before.ctime, "{after:?}");
+        i.volume.setattr(me(), attr.ino, None, &old).unwrap();
+        i.volume.read(opened.handle, 0, &mut [0; 10]).unwrap();
+        i.volume.release(opened.handle).unwrap();
+        let closed = i.volume.getattr(attr.ino, None).unwrap();
+        assert_eq!(closed.mtime, at);
+        assert!(closed.atime > at);
+    });
+}
+
+#[test]
+fn attributes_are_kept_and_internal_ones_hidden() {
+    on_all(|i| {
+        let v = &i.volume;
+        let ino = i.write_file("f", b"x");
+        v.setxattr(ino, name("user.colour"), b"blue", XattrMode::Create).unwrap();
+        assert_eq!(v.setxattr(ino, name("user.colour"), b"red", XattrMode::Create), Err(FsError::Exists));
+        assert_eq!(v.setxattr(ino, name("user.x"), b"", XattrMode::Replace), Err(FsError::NoAttribute));
+        assert_eq!(v.getxattr(ino, name("user.colour")).unwrap(), b"blue");
+        assert_eq!(v.listxattr(ino).unwrap(), b"user.colour\0");
+        assert_eq!(v.getxattr(ino, name("user.dwfs.stub")), Err(FsError::NoAttribute));
+        let hidden = v.setxattr(ino, name("user.dwfs.stub"), b"1", XattrMode::Any);
+        assert_eq!(hidden, Err(FsError::NotPermitted));
+        assert_eq!(v.getxattr(ino, name("security.capability")), Err(FsError::NoAttribute));
+        v.removexattr(ino, name("user.colour")).unwrap();
+        assert_eq!(v.listxattr(ino).unwrap(), b"");
+    });
+}
+
+#[test]
+fn copies_are_equal() {
+    on_all(|i| {
+        let data = pattern(6, 300_000);
+        i.write_file("from", &data);
+        let from = i.volume.lookup(Ino::ROOT, name("from")).unwrap();
+        let source = i.volume.open(from.ino, OpenFlags::READ_ONLY).unwrap();
+        let (_, target) = i.create("to");
+        let mut done = 0;
+        while done < data.len() as u64 {
+            let copied =
+                i.volume.copy_range(source.handle, done, target.handle, done, u64::MAX >> 1).unwrap();
+            assert!(copied > 0);
+            done += copied;
+        }
+        assert_eq!(read_all(&i.volume, target.handle), data);
+        assert_eq!(i.volume.copy_range(source.handle, done, target.handle, done, 1), Ok(0));
+    });
+}
+
+#[test]
+fn handles_have_the_rights_they_were_opened_with() {
+    on_all(|i| {
+        let ino = i.write_file("f", b"data");
+        let read = i.volume.open(ino, OpenFlags::READ_ONLY).unwrap();
+        let write = i.volume.open(ino, OpenFlags::WRITE_ONLY).unwrap();
+        assert_eq!(i.volume.write(read.handle, 0, b"x", false), Err(FsError::BadHandle));
+        assert_eq!(i.volume.read(write.handle, 0, &mut [0]), Err(FsError::BadHandle));
+        let cut = i.volume.open(ino, OpenFlags::READ_WRITE.with(OpenFlags::TRUNCATE)).unwrap();
+        assert_eq!(read_all(&i.volume, cut.handle), b"");
+        assert_eq!(i.volume.open(Ino::ROOT, OpenFlags::READ_ONLY).err(), Some(FsError::IsDirectory));
+    });
+}
+
+#[test]
+fn impossible_names_are_refused() {
+    on_all(|i| {
+        let long = "n".repeat(256);
+        assert_eq!(i.volume.lookup(Ino::ROOT, name(&long)), Err(FsError::NameTooLong));
+        for bad in ["", ".", "..", "a/b", "a\0b"] {
+            let made = i.volume.mkdir(me(), Ino::ROOT, name(bad), 0o755);
+            assert_eq!(made, Err(FsError::InvalidArgument), "{bad:?}");
+        }
+        create(&i.volume, Ino::ROOT, &"n".repeat(255));
+    });
+}
+
+#[test]
+fn a_write_by_a_user_takes_the_set_id_bits() {
+    on_all(|i| {
+        let (attr, opened) = i.create("f");
+        let change = SetAttr { mode: Some(0o6755), ..SetAttr::default() };
+        i.volume.setattr(me(), attr.ino, None, &change).unwrap();
+        i.volume.write(opened.handle, 0, b"x", true).unwrap();
+        assert_eq!(i.volume.getattr(attr.ino, None).unwrap().mode, 0o755);
+    });
+}

@@ -1,0 +1,162 @@
+//! One fragment: its directory, its lock, its meter and whether its disk still takes what is written.
+//!
+//! On disk, below the fragment's root:
+//!
+//! ```text
+//! fragment.json                 which fragment of which instance this is; written once, synced
+//! state.json                    fragment 0 only: counters of the last detach; see `state`
+//! lock                          held while a process has the instance open
+//! ns/<namespace>/tree/          the names (fragment 0 only): stubs, directories, links
+//! ns/<namespace>/data/<2 hex>/<file id, 16 hex>.<substripe>
+//! ```
+//!
+//! A crash while `fragment.json` is made leaves a temporary file beside it that the next attempt replaces.
+//!
+//! Any thread may call.
+
+pub(crate) mod identity;
+pub(crate) mod state;
+
+use crate::host::host;
+use crate::meter::Meter;
+use forebay_wire::{FragmentSpace, FsError, Result};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::io::Errno;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// Version of the layout on disk.
+pub(crate) const FORMAT: u32 = 1;
+/// The directory of the namespaces.
+pub(crate) const NAMESPACES: &str = "ns";
+
+/// An open fragment.
+pub(crate) struct Fragment {
+    pub(crate) root: OwnedFd,
+    pub(crate) meter: Meter,
+    poisoned: AtomicBool,
+    _lock: OwnedFd,
+}
+
+pub(crate) const DIRECTORY: OFlags =
+    OFlags::DIRECTORY.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::RDONLY);
+
+impl Fragment {
+    /// Opens a fragment's directory and locks it.
+    pub(crate) fn open(root: &Path, capacity: Option<u64>) -> Result<Fragment> {
+        let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let root = rustix::fs::open(root, flags, Mode::empty()).map_err(host("open fragment"))?;
+        let lock = lock(&root)?;
+        Ok(Fragment { root, meter: Meter::new(capacity), poisoned: AtomicBool::new(false), _lock: lock })
+    }
+
+    /// Refuses when the fragment is poisoned.
+    pub(crate) fn writable(&self) -> Result<()> {
+        if self.poisoned.load(Relaxed) { Err(FsError::Poisoned) } else { Ok(()) }
+    }
+
+    /// Passes the result of a sync on. A failed one poisons the fragment: the system may have dropped what it could
+    /// not write, and a second sync would wrongly succeed.
+    pub(crate) fn synced(&self, result: rustix::io::Result<()>) -> Result<()> {
+        match result {
+            Ok(()) => self.writable(),
+            Err(Errno::INTR) => Err(FsError::Busy),
+            Err(errno) => {
+                self.poisoned.store(true, Relaxed);
+                Err(host("sync")(errno))
+            }
+        }
+    }
+
+    /// Everything in the fragment's file system is on disk afterwards.
+    pub(crate) fn sync(&self) -> Result<()> {
+        self.synced(rustix::fs::syncfs(&self.root))
+    }
+
+    /// Capacity and free space: the local file system's, or the metered ones where use is counted. Free space is
+    /// never more than the local file system has.
+    pub(crate) fn space(&self) -> Result<FragmentSpace> {
+        let local = rustix::fs::fstatvfs(&self.root).map_err(host("statfs of fragment"))?;
+        let (files, files_free) = (local.f_files, local.f_favail);
+        let free = local.f_bavail * local.f_frsize;
+        Ok(match self.meter.capacity() {
+            Some(capacity) => {
+                FragmentSpace { capacity, free: self.meter.room().min(free), files, files_free }
+            }
+            None => FragmentSpace { capacity: local.f_blocks * local.f_frsize, free, files, files_free },
+        })
+    }
+}
+
+/// Held until the descriptor is closed, by whatever end of the process.
+fn lock(root: &OwnedFd) -> Result<OwnedFd> {
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let lock = rustix::fs::openat(root, "lock", flags, Mode::RUSR | Mode::WUSR)
+        .map_err(host("open the lock of a fragment"))?;
+    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(lock),
+        Err(Errno::WOULDBLOCK) => Err(FsError::Busy),
+        Err(errno) => Err(host("lock a fragment")(errno)),
+    }
+}
+
+/// Makes a directory if it is absent, and opens it.
+pub(crate) fn make_directory(parent: &OwnedFd, name: &str, mode: u32) -> Result<OwnedFd> {
+    let made = rustix::fs::mkdirat(parent, name, Mode::RWXU);
+    match made {
+        Ok(()) | Err(Errno::EXIST) => {}
+        Err(errno) => return Err(host("make a directory of a fragment")(errno)),
+    }
+    let directory = rustix::fs::openat(parent, name, DIRECTORY, Mode::empty())
+        .map_err(host("open a directory of a fragment"))?;
+    if made.is_ok() && mode != 0o700 {
+        rustix::fs::fchmod(&directory, Mode::from_raw_mode(mode))
+            .map_err(host("set the mode of a directory of a fragment"))?;
+    }
+    Ok(directory)
+}
+
+/// Replaces a small file: temporary name, then rename. `durable`: it is on disk afterwards.
+pub(crate) fn replace_file(directory: &OwnedFd, name: &str, content: &[u8], durable: bool) -> Result<()> {
+    let temporary = format!("{name}.new");
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::TRUNC | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = rustix::fs::openat(directory, &temporary, flags, Mode::RUSR | Mode::WUSR)
+        .map_err(host("write a record of a fragment"))?;
+    let mut rest = content;
+    while !rest.is_empty() {
+        let written = rustix::io::write(&file, rest).map_err(host("write a record of a fragment"))?;
+        rest = &rest[written..];
+    }
+    if durable {
+        rustix::fs::fsync(&file).map_err(host("sync a record of a fragment"))?;
+    }
+    rustix::fs::renameat(directory, &temporary, directory, name)
+        .map_err(host("write a record of a fragment"))?;
+    if durable {
+        rustix::fs::fsync(directory).map_err(host("sync a record of a fragment"))?;
+    }
+    Ok(())
+}
+
+/// Longest record that is read back, in bytes.
+const RECORD_MAX: usize = 1 << 20;
+
+/// Reads a small file; `None` when it is absent.
+pub(crate) fn read_file(directory: &OwnedFd, name: &str) -> Result<Option<Vec<u8>>> {
+    let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = match rustix::fs::openat(directory, name, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(Errno::NOENT) => return Ok(None),
+        Err(errno) => return Err(host("read a record of a fragment")(errno)),
+    };
+    let mut content = Vec::new();
+    let mut buffer = [0; 4096];
+    while content.len() <= RECORD_MAX {
+        match rustix::io::read(&file, &mut buffer).map_err(host("read a record of a fragment"))? {
+            0 => return Ok(Some(content)),
+            n => content.extend_from_slice(&buffer[..n]),
+        }
+    }
+    Err(FsError::Damaged { what: "a record of a fragment is too long" })
+}

@@ -1,0 +1,68 @@
+//! What the last process knew when it closed the instance: `state.json` on fragment 0.
+//!
+//! It spares the next open a walk over all files. It is never synced: it names the boot in which it was written, so
+//! after a power cut, as after the crash of a process, it does not count and the walk of [`crate::recover`] is made.
+//! While an instance is open the record says so (`clean: false`). A record that cannot be read is like none.
+
+use super::{Fragment, read_file, replace_file};
+use forebay_wire::{FsError, Result};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+const RECORD: &str = "state.json";
+
+/// Counters of an instance.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct State {
+    /// Nobody has the instance open, and the counters are right.
+    clean: bool,
+    /// The boot that this was written in.
+    boot: String,
+    /// The next file id that was never given away.
+    pub(crate) next_file: u64,
+    /// Used bytes of each fragment, 0 where nothing is counted.
+    pub(crate) used: Vec<u64>,
+    /// Files created, by namespace.
+    pub(crate) created: BTreeMap<String, u64>,
+}
+
+impl State {
+    /// These counters, neither open nor closed.
+    pub(crate) fn counters(next_file: u64, used: Vec<u64>, created: BTreeMap<String, u64>) -> State {
+        State { next_file, used, created, ..State::default() }
+    }
+}
+
+/// The state of an instance that was closed in this boot; `None` when the files have to be walked. The second value
+/// is a lower bound for file ids from a record that is otherwise out of date.
+pub(crate) fn read(fragments: &[Fragment]) -> Result<(Option<State>, u64)> {
+    let Some(content) = read_file(&fragments[0].root, RECORD)? else { return Ok((None, 0)) };
+    let Ok(state) = serde_json::from_slice::<State>(&content) else { return Ok((None, 0)) };
+    let next_file = state.next_file;
+    let usable = state.clean && state.used.len() == fragments.len() && boot().as_ref() == Some(&state.boot);
+    Ok((usable.then_some(state), next_file))
+}
+
+/// Says that the instance is open. Nothing else of the record counts until it is closed, except that file ids below
+/// `next_file` are taken.
+pub(crate) fn write_open(fragment: &Fragment, next_file: u64) -> Result<()> {
+    write(fragment, &State { next_file, ..State::default() })
+}
+
+/// Says that the instance is closed and these are its counters.
+pub(crate) fn write_closed(fragment: &Fragment, state: State) -> Result<()> {
+    let boot = boot();
+    write(fragment, &State { clean: boot.is_some(), boot: boot.unwrap_or_default(), ..state })
+}
+
+fn write(fragment: &Fragment, state: &State) -> Result<()> {
+    let text =
+        serde_json::to_vec(state).map_err(|_| FsError::Damaged { what: "state.json cannot be written" })?;
+    replace_file(&fragment.root, RECORD, &text, false)
+}
+
+fn boot() -> Option<String> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(id.trim().to_owned())
+}

@@ -1,0 +1,159 @@
+//! The metadata service over a tree of stub files on fragment 0.
+//!
+//! The namespace is a real directory tree. Directories, symbolic links, fifos and the like are themselves; a regular
+//! file is a *stub*: it holds the content if the file is inline, and otherwise only the attributes and, as a sparse
+//! file, the length of content that lies in substripe files. The process is the only one that changes the tree.
+//!
+//! Locks, in the order in which they may be taken: the lock of the tree (shared to look, to create and to change
+//! attributes; exclusive to remove, rename and link, so that the table of numbers and the tree never disagree), then the
+//! table, the directory cache and the list of open stubs, each of which is held for memory operations only.
+//!
+//! The order of events of each change, and what a crash after each event leaves, stands in the module of the operation:
+//! [`create`], [`remove`], [`rename`], [`attributes`], [`stub`].
+
+mod annotation;
+mod attributes;
+mod create;
+mod directories;
+mod layout_attributes;
+mod listing;
+mod lookup;
+mod remove;
+mod rename;
+mod service;
+mod stub;
+mod table;
+mod xattr;
+
+use crate::data::LocalData;
+use crate::fragment::{Fragment, make_directory};
+use crate::host::host;
+use crate::local::{Fragments, NamespaceSpec};
+use directories::Directories;
+use forebay_model::layout::{Layout, LayoutChoice};
+use forebay_wire::{DataService, FileId, FsError, Ino, Result};
+use std::collections::HashMap;
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use stub::LocalStub;
+use table::Table;
+
+pub(crate) use annotation::{ATTRIBUTE, Annotation, TEXT_MAX};
+pub(crate) use lookup::is_marked;
+
+/// Directory descriptors kept open, at most.
+const DIRECTORIES_MAX: usize = 1024;
+
+/// One namespace; see the module.
+pub(crate) struct Tree {
+    fragments: Arc<Fragments>,
+    root: Arc<OwnedFd>,
+    root_number: u64,
+    order: RwLock<()>,
+    table: Mutex<Table>,
+    directories: Directories,
+    open: Mutex<HashMap<Ino, Weak<LocalStub>>>,
+    data: Vec<Arc<LocalData>>,
+    name: String,
+    defaults: LayoutChoice,
+    max_file_size: u64,
+    max_files: u64,
+    created: AtomicU64,
+    /// The servers run as root: no permission bit of a stub stands in their way.
+    privileged: bool,
+    itself: Weak<Tree>,
+}
+
+impl Tree {
+    /// Opens a namespace below its directory on fragment 0, made when absent.
+    pub(crate) fn open(
+        fragments: Arc<Fragments>,
+        namespace: &OwnedFd,
+        data: Vec<Arc<LocalData>>,
+        spec: &NamespaceSpec,
+        created: u64,
+    ) -> Result<Arc<Tree>> {
+        // The defaults have to be possible for this number of fragments; which file it is does not matter.
+        spec.layout.settle(data.len() as u32, 0).map_err(|_| FsError::InvalidArgument)?;
+        let root = make_directory(namespace, "tree", 0o755)?;
+        let stat = rustix::fs::fstat(&root).map_err(host("stat of the tree"))?;
+        let directories = (crate::descriptors::descriptor_limit() / 16).min(DIRECTORIES_MAX);
+        Ok(Arc::new_cyclic(|itself| Tree {
+            fragments,
+            root: Arc::new(root),
+            root_number: stat.st_ino,
+            order: RwLock::new(()),
+            table: Mutex::new(Table::new()),
+            directories: Directories::new(directories),
+            open: Mutex::default(),
+            data,
+            name: spec.name.clone(),
+            defaults: spec.layout,
+            max_file_size: spec.limits.max_file_size.map_or(i64::MAX as u64, |size| size.0),
+            max_files: spec.limits.max_files.unwrap_or(u64::MAX),
+            created: AtomicU64::new(created),
+            privileged: rustix::process::geteuid().is_root(),
+            itself: itself.clone(),
+        }))
+    }
+
+    fn fragment(&self) -> &Fragment {
+        self.fragments.first()
+    }
+
+    fn shared(&self) -> RwLockReadGuard<'_, ()> {
+        self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn exclusive(&self) -> RwLockWriteGuard<'_, ()> {
+        self.order.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn open_stubs(&self) -> MutexGuard<'_, HashMap<Ino, Weak<LocalStub>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The number of a stub's inode number.
+    fn number(&self, st_ino: u64) -> Ino {
+        if st_ino == self.root_number { Ino::ROOT } else { Ino(st_ino) }
+    }
+
+    /// Counts a regular file that is about to be created.
+    fn count_created(&self) -> Result<()> {
+        let below_limit = |created: u64| (created < self.max_files).then_some(created + 1);
+        match self.created.fetch_update(Relaxed, Relaxed, below_limit) {
+            Ok(_) => Ok(()),
+            Err(_) => Err(FsError::TooManyFiles),
+        }
+    }
+
+    /// Takes the count back of a file that was not created after all.
+    fn uncount_created(&self) {
+        self.created.fetch_sub(1, Relaxed);
+    }
+
+    /// Removes the substripe files of a file that has no stub any more. What cannot be removed is left to the walk at
+    /// the next open.
+    fn purge(&self, file: FileId, layout: Layout) {
+        for slot in 0..layout.stripe_count() {
+            let removed = match self.data.get(layout.server(slot) as usize) {
+                Some(data) => data.remove(file, layout.substripes()),
+                None => Ok(()),
+            };
+            if removed.is_err() {
+                self.fragments.walk_next_time();
+            }
+        }
+    }
+}
+
+impl Drop for Tree {
+    fn drop(&mut self) {
+        self.fragments.closed_namespace(&self.name, self.created.load(Relaxed));
+    }
+}

@@ -1,0 +1,318 @@
+//! From numbers and names to objects and their attributes. Changes nothing on disk.
+
+use super::Tree;
+use super::annotation::{ATTRIBUTE, Annotation, TEXT_MAX};
+use super::stub::LocalStub;
+use super::table::Link;
+use crate::fragment::DIRECTORY;
+use crate::host::host;
+use forebay_wire::{Attr, DataService, FileKind, FsError, Ino, Result, Timestamp};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::Arc;
+
+/// Longest name in bytes.
+pub(crate) const NAME_MAX: usize = 255;
+/// Request size that suits a striped file, in bytes.
+const STRIPED_BLOCK_SIZE: u32 = 128 << 10;
+/// Mark of a regular file whose stub is annotated.
+const FILE_MARK: u32 = 0o1000;
+/// Mark of a directory that is annotated.
+const DIRECTORY_MARK: u32 = 0o4000;
+
+const PATH_ONLY: OFlags =
+    OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+const INSPECT: OFlags = OFlags::RDONLY.union(OFlags::NONBLOCK).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+/// A name in an open directory.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) directory: Arc<OwnedFd>,
+    pub(super) name: OsString,
+}
+
+/// How an object is reached.
+pub(super) enum Reach {
+    Stub(Arc<LocalStub>),
+    Place(Place),
+}
+
+/// An object with what is known of it.
+pub(super) struct Object {
+    pub(super) reach: Reach,
+    pub(super) kind: FileKind,
+    pub(super) stat: Stat,
+    pub(super) annotation: Annotation,
+}
+
+/// A descriptor that is borrowed or our own.
+pub(super) enum Opened {
+    Stub(Arc<LocalStub>),
+    Own(OwnedFd),
+}
+
+impl AsFd for Opened {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Opened::Stub(stub) => stub.descriptor(),
+            Opened::Own(fd) => fd.as_fd(),
+        }
+    }
+}
+
+impl Object {
+    /// Opens a regular file or directory to read or change its extended attributes.
+    pub(super) fn open(&self) -> Result<Opened> {
+        match &self.reach {
+            Reach::Stub(stub) => Ok(Opened::Stub(stub.clone())),
+            Reach::Place(place) => inspect(&place.directory, &place.name).map(Opened::Own),
+        }
+    }
+}
+
+/// The mark that this kind of object carries when it is annotated; 0 for kinds that never are.
+pub(super) fn mark_of(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::Regular => FILE_MARK,
+        FileKind::Directory => DIRECTORY_MARK,
+        _ => 0,
+    }
+}
+
+/// A stub says more than its own attributes.
+pub(crate) fn is_marked(stat: &Stat) -> bool {
+    FileKind::from_mode(stat.st_mode).is_some_and(|kind| stat.st_mode & mark_of(kind) != 0)
+}
+
+pub(super) fn kind_of(stat: &Stat) -> Result<FileKind> {
+    FileKind::from_mode(stat.st_mode).ok_or(FsError::Damaged { what: "an object of unknown kind" })
+}
+
+/// The mode that users see.
+pub(super) fn visible_mode(stat: &Stat, kind: FileKind, annotation: &Annotation) -> u32 {
+    annotation.mode.unwrap_or(stat.st_mode & 0o7777 & !mark_of(kind))
+}
+
+/// Refuses what cannot be a name.
+pub(super) fn check_name(name: &OsStr) -> Result<()> {
+    let bytes = name.as_bytes();
+    if bytes.len() > NAME_MAX {
+        return Err(FsError::NameTooLong);
+    }
+    let impossible = bytes.is_empty() || bytes == b"." || bytes == b".." || bytes.contains(&b'/');
+    if impossible || bytes.contains(&0) { Err(FsError::InvalidArgument) } else { Ok(()) }
+}
+
+pub(super) fn stat_at(directory: &OwnedFd, name: &OsStr) -> Result<Stat> {
+    rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(host("stat"))
+}
+
+pub(super) fn inspect(directory: &OwnedFd, name: &OsStr) -> Result<OwnedFd> {
+    rustix::fs::openat(directory, name, INSPECT, Mode::empty()).map_err(host("open to inspect"))
+}
+
+/// What an open stub or directory says. One without the attribute, though marked, says nothing.
+pub(super) fn read_annotation(fd: BorrowedFd<'_>) -> Result<Annotation> {
+    let mut text = [0; TEXT_MAX];
+    match rustix::fs::fgetxattr(fd, ATTRIBUTE, &mut text) {
+        Ok(length) => Annotation::parse(&text[..length]),
+        Err(Errno::NODATA | Errno::OPNOTSUPP) => Ok(Annotation::default()),
+        Err(errno) => Err(host("read the attribute of a stub")(errno)),
+    }
+}
+
+impl Tree {
+    /// The descriptor of a directory.
+    pub(super) fn directory(&self, ino: Ino) -> Result<Arc<OwnedFd>> {
+        if ino == Ino::ROOT {
+            return Ok(self.root.clone());
+        }
+        if let Some(directory) = self.directories.get(ino) {
+            return Ok(directory);
+        }
+        let (mut directory, names) = self.way_to(ino)?;
+        for name in names.iter().rev() {
+            let next = rustix::fs::openat(&directory, name, PATH_ONLY, Mode::empty())
+                .map_err(host("open directory"))?;
+            directory = Arc::new(next);
+        }
+        let stat = rustix::fs::fstat(&directory).map_err(host("stat of directory"))?;
+        if self.number(stat.st_ino) != ino {
+            return Err(FsError::Stale);
+        }
+        self.directories.put(ino, directory.clone());
+        Ok(directory)
+    }
+
+    /// An open directory above `ino`, and the names from `ino` up to it.
+    fn way_to(&self, ino: Ino) -> Result<(Arc<OwnedFd>, Vec<OsString>)> {
+        let table = self.table();
+        let mut names = Vec::new();
+        let mut at = ino;
+        loop {
+            if at == Ino::ROOT {
+                return Ok((self.root.clone(), names));
+            }
+            if let Some(directory) = self.directories.get(at) {
+                return Ok((directory, names));
+            }
+            let link = table.get(at).and_then(|entry| entry.links.first()).ok_or(FsError::Stale)?;
+            names.push(link.name.clone());
+            at = link.parent;
+        }
+    }
+
+    /// A name of an object.
+    pub(super) fn place(&self, ino: Ino) -> Result<Place> {
+        if ino == Ino::ROOT {
+            return Ok(Place { directory: self.root.clone(), name: OsString::from(".") });
+        }
+        let link = self.table().get(ino).and_then(|entry| entry.links.first()).cloned();
+        let Link { parent, name } = link.ok_or(FsError::Stale)?;
+        Ok(Place { directory: self.directory(parent)?, name })
+    }
+
+    /// The stub of a number, if it is open.
+    pub(super) fn opened(&self, ino: Ino) -> Option<Arc<LocalStub>> {
+        self.open_stubs().get(&ino)?.upgrade()
+    }
+
+    /// The object of a number.
+    pub(super) fn object(&self, ino: Ino) -> Result<Object> {
+        if let Some(stub) = self.opened(ino) {
+            let stat = rustix::fs::fstat(stub.descriptor()).map_err(host("stat"))?;
+            let annotation = stub.annotation();
+            return Ok(Object { reach: Reach::Stub(stub), kind: FileKind::Regular, stat, annotation });
+        }
+        let place = self.place(ino)?;
+        let stat = stat_at(&place.directory, &place.name)?;
+        if self.number(stat.st_ino) != ino {
+            return Err(FsError::Stale);
+        }
+        let annotation = self.annotation(&place.directory, &place.name, &stat)?;
+        Ok(Object { kind: kind_of(&stat)?, reach: Reach::Place(place), stat, annotation })
+    }
+
+    /// What the stub under a name says, remembered or read.
+    pub(super) fn annotation(&self, directory: &OwnedFd, name: &OsStr, stat: &Stat) -> Result<Annotation> {
+        if !is_marked(stat) {
+            return Ok(Annotation::default());
+        }
+        let ino = self.number(stat.st_ino);
+        if let Some(annotation) = self.table().get(ino).and_then(|entry| entry.annotation) {
+            return Ok(annotation);
+        }
+        let annotation = read_annotation(inspect(directory, name)?.as_fd())?;
+        self.table().annotate(ino, Some(annotation));
+        Ok(annotation)
+    }
+
+    /// Attributes of an object that was just found under a name: counts a reference.
+    pub(super) fn found(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        stat: &Stat,
+        annotation: Annotation,
+    ) -> Result<Attr> {
+        let attr = self.attr(stat, &annotation)?;
+        let link = Link { parent, name: name.to_owned() };
+        let generation = self.table().found(attr.ino, link, annotation);
+        Ok(Attr { generation, ..attr })
+    }
+
+    /// Attributes as users see them, without the generation.
+    pub(super) fn attr(&self, stat: &Stat, annotation: &Annotation) -> Result<Attr> {
+        let kind = kind_of(stat)?;
+        let time = |secs: i64, nanos: u64| Timestamp { secs, nanos: nanos as u32 };
+        let mut attr = Attr {
+            ino: self.number(stat.st_ino),
+            size: stat.st_size as u64,
+            blocks: stat.st_blocks as u64,
+            atime: time(stat.st_atime, stat.st_atime_nsec),
+            mtime: time(stat.st_mtime, stat.st_mtime_nsec),
+            ctime: time(stat.st_ctime, stat.st_ctime_nsec),
+            kind,
+            mode: visible_mode(stat, kind, annotation),
+            nlink: stat.st_nlink as u32,
+            uid: stat.st_uid,
+            gid: stat.st_gid,
+            rdev: stat.st_rdev as u32,
+            block_size: stat.st_blksize as u32,
+            generation: 0,
+        };
+        if annotation.striped.is_some() {
+            attr.blocks = self.blocks(attr.size, annotation)?;
+            attr.block_size = STRIPED_BLOCK_SIZE;
+            if let Some(stub) = self.opened(attr.ino) {
+                stub.show_times(&mut attr);
+            }
+        }
+        Ok(attr)
+    }
+
+    /// Allocated blocks of a striped file: of those substripe files that a file of this length can have.
+    fn blocks(&self, size: u64, annotation: &Annotation) -> Result<u64> {
+        let Some((file, layout)) = annotation.striped else { return Ok(0) };
+        let mut blocks = 0;
+        for substripe in layout.all_substripes().filter(|s| layout.share_len(*s, size) > 0) {
+            if let Some(data) = self.data.get(layout.server(substripe.slot) as usize) {
+                blocks += data.blocks(file, substripe.index)?;
+            }
+        }
+        Ok(blocks)
+    }
+
+    pub(super) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+        check_name(name)?;
+        let _order = self.shared();
+        let directory = self.directory(parent)?;
+        let stat = stat_at(&directory, name)?;
+        let annotation = self.annotation(&directory, name, &stat)?;
+        self.found(parent, name, &stat, annotation)
+    }
+
+    pub(super) fn getattr(&self, ino: Ino) -> Result<Attr> {
+        let _order = self.shared();
+        let object = match self.object(ino) {
+            Ok(object) => object,
+            Err(FsError::Stale) => return self.farewell(ino).ok_or(FsError::Stale),
+            Err(error) => return Err(error),
+        };
+        self.attr_with_generation(ino, &object.stat, &object.annotation)
+    }
+
+    pub(super) fn attr_with_generation(
+        &self,
+        ino: Ino,
+        stat: &Stat,
+        annotation: &Annotation,
+    ) -> Result<Attr> {
+        let attr = self.attr(stat, annotation)?;
+        let generation = self.table().get(ino).map_or(0, |entry| entry.generation);
+        Ok(Attr { generation, ..attr })
+    }
+
+    /// Last attributes of an object that lost its names while somebody still held its number.
+    fn farewell(&self, ino: Ino) -> Option<Attr> {
+        self.table().get(ino).and_then(|entry| entry.farewell)
+    }
+
+    pub(super) fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        let _order = self.shared();
+        let place = self.place(ino)?;
+        let target = rustix::fs::readlinkat(&place.directory, &place.name, Vec::with_capacity(256))
+            .map_err(host("read symbolic link"))?;
+        Ok(target.into_bytes())
+    }
+
+    /// Opens a directory for listing or syncing.
+    pub(super) fn open_listing(&self, ino: Ino) -> Result<OwnedFd> {
+        let _order = self.shared();
+        let directory = self.directory(ino)?;
+        rustix::fs::openat(&directory, ".", DIRECTORY, Mode::empty()).map_err(host("open directory"))
+    }
+}

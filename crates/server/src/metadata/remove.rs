@@ -1,0 +1,101 @@
+//! Removing names.
+//!
+//! Order of events when a file's last name goes, and what a crash after each leaves:
+//! 1. the name is removed, and with it the stub, if nobody has the file open: substripe files without a stub, which the
+//!    walk at the next open removes;
+//! 2. the substripe files are removed, or, if the file is open, when it is closed.
+
+use super::Tree;
+use super::lookup::{Object, Place, Reach, check_name, kind_of, stat_at};
+use super::stub::LocalStub;
+use crate::content::counted;
+use crate::host::host;
+use forebay_model::layout::Layout;
+use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result};
+use rustix::fs::AtFlags;
+use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// What is left to do when a name is gone: dropped or carried out after the lock of the tree is released.
+#[derive(Default)]
+pub(super) struct Remains {
+    /// Held so that the last close does not happen under the lock.
+    _open: Option<Arc<LocalStub>>,
+    striped: Option<(FileId, Layout)>,
+    /// Bytes of an inline file that the meter has to forget.
+    inline: u64,
+}
+
+impl Tree {
+    pub(super) fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        let remains = {
+            let _order = self.exclusive();
+            self.fragment().writable()?;
+            let directory = self.directory(parent)?;
+            let object = self.object_at(&directory, name)?;
+            if object.kind == FileKind::Directory {
+                return Err(FsError::IsDirectory);
+            }
+            rustix::fs::unlinkat(&directory, name, AtFlags::empty()).map_err(host("unlink"))?;
+            self.lost_name(parent, name, &object)?
+        };
+        self.clear(remains);
+        Ok(())
+    }
+
+    /// One system call, under the exclusive lock.
+    pub(super) fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        check_name(name)?;
+        let _order = self.exclusive();
+        self.fragment().writable()?;
+        let directory = self.directory(parent)?;
+        let object = self.object_at(&directory, name)?;
+        rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR).map_err(host("remove directory"))?;
+        self.lost_name(parent, name, &object).map(|_| ())
+    }
+
+    /// The object under a name, which is not necessarily known to anybody.
+    pub(super) fn object_at(&self, directory: &Arc<OwnedFd>, name: &OsStr) -> Result<Object> {
+        let stat = stat_at(directory, name)?;
+        let annotation = self.annotation(directory, name, &stat)?;
+        let place = Place { directory: directory.clone(), name: name.to_owned() };
+        Ok(Object { reach: Reach::Place(place), kind: kind_of(&stat)?, stat, annotation })
+    }
+
+    /// Tells the table and an open stub that a name is gone from the tree.
+    pub(super) fn lost_name(&self, parent: Ino, name: &OsStr, object: &Object) -> Result<Remains> {
+        let ino = self.number(object.stat.st_ino);
+        let is_directory = object.kind == FileKind::Directory;
+        let nlink = if is_directory { 0 } else { object.stat.st_nlink.saturating_sub(1) as u32 };
+        if is_directory {
+            self.directories.remove(ino);
+        }
+        let attr = self.attr(&object.stat, &object.annotation);
+        let attr = attr.map(|attr| Attr { nlink, ..attr });
+        if let Ok(attr) = attr {
+            self.table().lost(ino, parent, name, attr);
+        }
+        if nlink > 0 || object.kind != FileKind::Regular {
+            return attr.map(|_| Remains::default());
+        }
+        let open = self.opened(ino);
+        if let Some(stub) = &open {
+            stub.lost_its_name();
+            return Ok(Remains { _open: open, ..Remains::default() });
+        }
+        let inline = if object.annotation.striped.is_none() { counted(&object.stat) } else { 0 };
+        Ok(Remains { striped: object.annotation.striped, inline, ..Remains::default() })
+    }
+
+    /// Removes the content of a file whose last name is gone.
+    pub(super) fn clear(&self, remains: Remains) {
+        if let Some((file, layout)) = remains.striped {
+            self.purge(file, layout);
+        }
+        if remains.inline > 0 && self.fragment().meter.counts() {
+            self.fragment().meter.settle(remains.inline, 0, 0);
+        }
+    }
+}

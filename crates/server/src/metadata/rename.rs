@@ -1,0 +1,68 @@
+//! Moving names.
+//!
+//! Order of events, and what a crash after each leaves:
+//! 1. the local file system moves the name, replacing or exchanging, in one step: never neither, never both;
+//! 2. the table learns of it: memory only;
+//! 3. the content of a replaced file is removed as in [`super::remove`].
+
+use super::Tree;
+use super::lookup::{Object, check_name};
+use super::table::Link;
+use crate::host::host;
+use forebay_wire::{FsError, Ino, RenameMode, Result};
+use rustix::fs::RenameFlags;
+use std::ffi::OsStr;
+
+impl Tree {
+    pub(super) fn rename(&self, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
+        check_name(from.1)?;
+        check_name(to.1)?;
+        let remains = {
+            let _order = self.exclusive();
+            self.fragment().writable()?;
+            let (source, target) = (self.directory(from.0)?, self.directory(to.0)?);
+            let moved = self.object_at(&source, from.1)?;
+            let replaced = match self.object_at(&target, to.1) {
+                Err(FsError::NotFound) => None,
+                found => Some(found?),
+            };
+            let flags = match mode {
+                RenameMode::Replace => RenameFlags::empty(),
+                RenameMode::NoReplace => RenameFlags::NOREPLACE,
+                RenameMode::Exchange => RenameFlags::EXCHANGE,
+            };
+            rustix::fs::renameat_with(&source, from.1, &target, to.1, flags).map_err(host("rename"))?;
+            self.tell_table(from, to, mode, &moved, replaced)?
+        };
+        if let Some(remains) = remains {
+            self.clear(remains);
+        }
+        Ok(())
+    }
+
+    fn tell_table(
+        &self,
+        from: (Ino, &OsStr),
+        to: (Ino, &OsStr),
+        mode: RenameMode,
+        moved: &Object,
+        replaced: Option<Object>,
+    ) -> Result<Option<super::remove::Remains>> {
+        let ino = self.number(moved.stat.st_ino);
+        let link = |(parent, name): (Ino, &OsStr)| Link { parent, name: name.to_owned() };
+        if replaced.as_ref().is_some_and(|object| self.number(object.stat.st_ino) == ino) {
+            // Two names of one file: the local file system leaves both.
+            return Ok(None);
+        }
+        let remains = match &replaced {
+            Some(other) if mode == RenameMode::Exchange => {
+                self.table().moved(self.number(other.stat.st_ino), to.0, to.1, link(from));
+                None
+            }
+            Some(other) => Some(self.lost_name(to.0, to.1, other)?),
+            None => None,
+        };
+        self.table().moved(ino, from.0, from.1, link(to));
+        Ok(remains)
+    }
+}

@@ -1,0 +1,148 @@
+//! The metadata service's face: each request to the module that carries it out.
+
+use super::Tree;
+use super::listing::LocalDirectory;
+use super::lookup::kind_of;
+use super::stub::LocalStub;
+use crate::content::Accounting;
+use crate::host::host;
+use forebay_wire::{
+    Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, NewObject, RenameMode, Result, SetAttr,
+    Stub, WriteLimits, XattrMode,
+};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+const STUB: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
+
+impl Tree {
+    /// Opens the stub of a regular file, or returns the one that is open.
+    pub(super) fn open_stub(&self, ino: Ino) -> Result<Arc<LocalStub>> {
+        let _order = self.shared();
+        if let Some(stub) = self.opened(ino) {
+            return Ok(stub);
+        }
+        let object = self.object(ino)?;
+        match object.kind {
+            FileKind::Regular => {}
+            FileKind::Directory => return Err(FsError::IsDirectory),
+            _ => return Err(FsError::InvalidArgument),
+        }
+        let place = match object.reach {
+            super::lookup::Reach::Stub(stub) => return Ok(stub),
+            super::lookup::Reach::Place(place) => place,
+        };
+        let open =
+            |flags: OFlags| rustix::fs::openat(&place.directory, &place.name, STUB | flags, Mode::empty());
+        let fd = match open(OFlags::RDWR) {
+            // A stub that was not made by this file system may be read only.
+            Err(Errno::ACCESS | Errno::ROFS) => open(OFlags::RDONLY),
+            opened => opened,
+        }
+        .map_err(host("open a file"))?;
+        let stat = rustix::fs::fstat(&fd).map_err(host("stat"))?;
+        if self.number(stat.st_ino) != ino || kind_of(&stat)? != FileKind::Regular {
+            return Err(FsError::Stale);
+        }
+        let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
+        let stub = LocalStub::new(tree, fd, &stat, object.annotation, Accounting::default());
+        Ok(self.adopt(stub))
+    }
+}
+
+impl MetadataService for Tree {
+    fn limits(&self) -> WriteLimits {
+        WriteLimits { max_file_size: self.max_file_size }
+    }
+
+    fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+        Tree::lookup(self, parent, name)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        self.table().forget(ino, count);
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        Tree::getattr(self, ino)
+    }
+
+    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+        Tree::setattr(self, ino, change)
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        Tree::readlink(self, ino)
+    }
+
+    fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
+        Tree::mknod(self, parent, name, object)
+    }
+
+    fn create(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<(Attr, Arc<dyn Stub>)> {
+        let (attr, stub) = Tree::create(self, parent, name, object)?;
+        Ok((attr, stub))
+    }
+
+    fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
+        Tree::mkdir(self, parent, name, object)
+    }
+
+    fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr> {
+        Tree::symlink(self, parent, name, target, caller)
+    }
+
+    fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
+        Tree::link(self, ino, parent, name)
+    }
+
+    fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        Tree::unlink(self, parent, name)
+    }
+
+    fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+        Tree::rmdir(self, parent, name)
+    }
+
+    fn rename(&self, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
+        Tree::rename(self, from, to, mode)
+    }
+
+    fn open(&self, ino: Ino) -> Result<Arc<dyn Stub>> {
+        Ok(self.open_stub(ino)?)
+    }
+
+    fn opendir(&self, ino: Ino) -> Result<Box<dyn Directory>> {
+        let fd = self.open_listing(ino)?;
+        let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
+        Ok(Box::new(LocalDirectory::new(tree, ino, fd)))
+    }
+
+    fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        Tree::getxattr(self, ino, name)
+    }
+
+    fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
+        Tree::setxattr(self, ino, name, value, mode)
+    }
+
+    fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+        Tree::listxattr(self, ino)
+    }
+
+    fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+        Tree::removexattr(self, ino, name)
+    }
+
+    fn files_created(&self) -> u64 {
+        self.created.load(Relaxed)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.fragment().sync()
+    }
+}
