@@ -14,6 +14,7 @@
 pub mod exercise;
 pub mod identity;
 pub mod leaks;
+mod map;
 pub mod mounted;
 pub mod mounts;
 pub mod posix;

@@ -3,9 +3,17 @@
 //! One thread only: the suites fork. Ends with 0 when all held, 1 when something did not, 2 when it could not be run.
 
 use clap::{Parser, Subcommand, ValueEnum};
+use forebay_testkit::exercise::{namespace, single_file};
 use forebay_testkit::posix::{self, Cost, Outcome, Selection};
-use std::path::PathBuf;
+use forebay_testkit::random::{SEED_VARIABLE, seed_from_clock, seed_from_environment};
+use std::fmt::Display;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// Something did not hold.
+const BROKEN: u8 = 1;
+/// The suite could not be run.
+const UNUSABLE: u8 = 2;
 
 /// Judges a file system.
 #[derive(Debug, Parser)]
@@ -27,6 +35,45 @@ enum Suite {
         #[arg(long, value_delimiter = ',', default_value = "small")]
         costs: Vec<CostName>,
     },
+    /// Random operations in lockstep with a local directory.
+    Namespace {
+        /// The directory under test, empty.
+        under: PathBuf,
+        /// A local directory, empty.
+        beside: PathBuf,
+        #[command(flatten)]
+        length: Length,
+    },
+    /// Random operations on one file.
+    SingleFile {
+        /// The file under test, which must not exist.
+        file: PathBuf,
+        #[command(flatten)]
+        length: Length,
+    },
+    /// Compares two trees as the lockstep run does.
+    Compare {
+        /// The directory under test.
+        under: PathBuf,
+        /// The local directory.
+        beside: PathBuf,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+struct Length {
+    /// Number of operations.
+    #[arg(long, default_value_t = 2000)]
+    operations: u64,
+    /// What decides the operations [default: FOREBAY_TEST_SEED, or the clock].
+    #[arg(long)]
+    seed: Option<u64>,
+}
+
+impl Length {
+    fn seed(&self) -> u64 {
+        self.seed.or_else(seed_from_environment).unwrap_or_else(seed_from_clock)
+    }
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -47,20 +94,56 @@ impl From<CostName> for Cost {
 }
 
 fn main() -> ExitCode {
+    rustix::process::umask(rustix::fs::Mode::empty());
     match Arguments::parse().suite {
         Suite::Posix { directory, only, costs } => {
             let root = rustix::process::geteuid().is_root();
             let costs = costs.into_iter().map(Cost::from).collect();
-            run_posix(directory, &Selection { name: only, costs, root })
+            run_posix(&directory, &Selection { name: only, costs, root })
+        }
+        Suite::Namespace { under, beside, length } => {
+            let run = namespace::Run { under, beside, seed: length.seed(), operations: length.operations };
+            said(run.seed, namespace::run(&run).map(|summary| format!("{summary:?}")))
+        }
+        Suite::SingleFile { file, length } => {
+            let run = single_file::Run { file, seed: length.seed(), operations: length.operations };
+            said(run.seed, single_file::run(&run).map(|count| format!("{count} operations")))
+        }
+        Suite::Compare { under, beside } => compare(&under, &beside),
+    }
+}
+
+fn said<E: Display>(seed: u64, result: Result<String, E>) -> ExitCode {
+    match result {
+        Ok(summary) => {
+            println!("seed {seed}: {summary}");
+            ExitCode::SUCCESS
+        }
+        Err(deviation) => {
+            println!("{deviation}replay with {SEED_VARIABLE}={seed}");
+            ExitCode::from(BROKEN)
         }
     }
 }
 
-fn run_posix(directory: PathBuf, selection: &Selection) -> ExitCode {
+fn compare(under: &Path, beside: &Path) -> ExitCode {
+    match namespace::compare(under, beside) {
+        Ok(paths) => {
+            println!("{paths} paths are equal");
+            ExitCode::SUCCESS
+        }
+        Err(difference) => {
+            println!("{difference}");
+            ExitCode::from(BROKEN)
+        }
+    }
+}
+
+fn run_posix(directory: &Path, selection: &Selection) -> ExitCode {
     // A failed case speaks through its tally; the default hook would say everything twice.
     std::panic::set_hook(Box::new(|_| ()));
     let (mut cases, mut checks, mut failed) = (0u64, 0u64, 0u64);
-    let ran = posix::run(&directory, selection, |outcome: &Outcome| {
+    let ran = posix::run(directory, selection, |outcome: &Outcome| {
         cases += 1;
         checks += outcome.tally.checks;
         if !outcome.tally.failures.is_empty() {
@@ -71,12 +154,12 @@ fn run_posix(directory: PathBuf, selection: &Selection) -> ExitCode {
     });
     if let Err(error) = ran {
         eprintln!("the suite cannot be run in {}: {error}", directory.display());
-        return ExitCode::from(2);
+        return ExitCode::from(UNUSABLE);
     }
     println!("{cases} cases, {checks} checks, {failed} cases failed");
     if cases == 0 {
         eprintln!("no case was selected");
-        return ExitCode::from(2);
+        return ExitCode::from(UNUSABLE);
     }
-    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
+    if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(BROKEN) }
 }

@@ -4,10 +4,10 @@ use super::check::{granted, holds, refused, same};
 use super::child;
 use super::files::*;
 use super::{Case, case};
+use crate::map::Map;
 use crate::random::Random;
 use rustix::fs::OFlags;
-use rustix::io::{Errno, Result};
-use std::os::fd::{AsFd, AsRawFd};
+use rustix::io::Errno;
 
 pub(super) const CASES: &[Case] = &[
     case!(Anyone a_map_shows_the_file),
@@ -25,54 +25,6 @@ pub(super) const CASES: &[Case] = &[
 ];
 
 const PAGE: usize = 4096;
-
-/// A mapping of the first bytes of a file.
-struct Map {
-    start: *mut u8,
-    length: usize,
-}
-
-impl Map {
-    fn new(file: impl AsFd, length: usize, protection: i32, kind: i32) -> Result<Map> {
-        let descriptor = file.as_fd().as_raw_fd();
-        // SAFETY: the kernel chooses the address, so no memory of ours is replaced.
-        let start = unsafe { libc::mmap(std::ptr::null_mut(), length, protection, kind, descriptor, 0) };
-        if start == libc::MAP_FAILED { Err(last_error()) } else { Ok(Map { start: start.cast(), length }) }
-    }
-
-    fn shared(file: impl AsFd, length: usize) -> Result<Map> {
-        Map::new(file, length, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED)
-    }
-
-    /// Volatile, because another process or the file system changes the memory too.
-    fn get(&self, at: usize) -> u8 {
-        assert!(at < self.length);
-        // SAFETY: inside the mapping; a fault is a signal, which is what some cases want to see.
-        unsafe { self.start.add(at).read_volatile() }
-    }
-
-    fn put(&self, at: usize, value: u8) {
-        assert!(at < self.length);
-        // SAFETY: as for get; the mapping was asked for with write permission.
-        unsafe { self.start.add(at).write_volatile(value) }
-    }
-
-    fn bytes(&self) -> Vec<u8> {
-        (0..self.length).map(|at| self.get(at)).collect()
-    }
-
-    fn sync(&self) -> Result<()> {
-        // SAFETY: exactly the mapping.
-        done(unsafe { libc::msync(self.start.cast(), self.length, libc::MS_SYNC) })
-    }
-}
-
-impl Drop for Map {
-    fn drop(&mut self) {
-        // SAFETY: exactly the mapping, which nobody uses afterwards.
-        unsafe { libc::munmap(self.start.cast(), self.length) };
-    }
-}
 
 fn a_map_shows_the_file() {
     let content = Random::new(9).bytes(300_001);
