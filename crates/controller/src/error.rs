@@ -81,9 +81,9 @@ pub enum RegistryError {
     /// No such instance.
     #[error("there is no instance {0}")]
     NoInstance(InstanceId),
-    /// The directory or file cannot be made or synced.
-    #[error("cannot make the registry {}: {source}", path.display())]
-    Make {
+    /// The directory or file cannot be looked at, made or synced.
+    #[error("cannot reach the registry {}: {source}", path.display())]
+    Reach {
         /// The file.
         path: PathBuf,
         /// Why.

@@ -73,7 +73,7 @@ impl Registry {
     /// must exist), an older format is brought up to date.
     ///
     /// # Errors
-    /// [`RegistryError::TooNew`], [`RegistryError::Foreign`], [`RegistryError::Make`], [`RegistryError::Open`],
+    /// [`RegistryError::TooNew`], [`RegistryError::Foreign`], [`RegistryError::Reach`], [`RegistryError::Open`],
     /// [`RegistryError::Busy`]; an existing file is unchanged then.
     pub fn open(path: &Path) -> Result<Registry, RegistryError> {
         make_file(path)?;
@@ -93,7 +93,8 @@ impl Registry {
     /// # Errors
     /// As [`Registry::open`]; [`RegistryError::TooOld`] when only `open` could read it.
     pub fn open_for_reading(path: &Path) -> Result<Option<Registry>, RegistryError> {
-        if !path.exists() {
+        // A directory that may not be entered is no proof that nothing was recorded.
+        if !path.try_exists().map_err(|source| RegistryError::Reach { path: path.to_owned(), source })? {
             return Ok(None);
         }
         let registry = Registry { connection: connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY)? };
@@ -211,7 +212,7 @@ fn is_word(text: &str) -> bool {
 
 /// Makes an empty file with the right mode where there is none, and makes its name durable.
 fn make_file(path: &Path) -> Result<(), RegistryError> {
-    let fail = |source| RegistryError::Make { path: path.to_owned(), source };
+    let fail = |source| RegistryError::Reach { path: path.to_owned(), source };
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
         Ok(_) => {}
         Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => return Ok(()),

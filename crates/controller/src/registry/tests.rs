@@ -558,8 +558,10 @@ fn other_files_and_formats_are_refused_and_left_alone() {
     assert_eq!(std::fs::read(&text).unwrap(), before);
 
     let nowhere = place.directory.path().join("missing/registry.sqlite");
-    assert!(matches!(Registry::open(&nowhere), Err(RegistryError::Make { .. })));
+    assert!(matches!(Registry::open(&nowhere), Err(RegistryError::Reach { .. })));
     assert!(Registry::open_for_reading(&nowhere).unwrap().is_none());
+    let below_a_file = text.join("registry.sqlite");
+    assert!(matches!(Registry::open_for_reading(&below_a_file), Err(RegistryError::Reach { .. })));
     let empty = place.directory.path().join("empty.sqlite");
     std::fs::write(&empty, "").unwrap();
     assert!(Registry::open_for_reading(&empty).unwrap().is_none());
