@@ -97,7 +97,7 @@ def table(seconds, totals):
     """The table of the demo as lines; `seconds` is way -> step -> seconds, the plain directory first."""
     ways = list(seconds)
     width = max(len(step) for step in seconds[SHOWN])
-    yield f"{'seconds, median of 3':<{width}}" + "".join(f"{way:>18}" for way in ways)
+    yield f"{'seconds, median of rounds':<{width}}" + "".join(f"{way:>18}" for way in ways)
     for step, plain in seconds[SHOWN].items():
         cells = [f"{plain:.2f}"] + [f"{seconds[way][step]:.2f} ({plain / seconds[way][step]:.2f}x)" for way in ways[1:]]
         yield f"{step:<{width}}" + "".join(f"{cell:>18}" for cell in cells)
