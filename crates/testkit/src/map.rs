@@ -1,4 +1,4 @@
-//! A file as memory, with bounds checks and with every access volatile.
+//! A file as memory, with bounds checks. Single bytes are read and written volatile.
 //!
 //! Volatile because other processes and the file system change the memory too. Touching a page beyond the end of the
 //! file is a signal and not undefined behaviour; some cases want to see it.
@@ -39,8 +39,24 @@ impl Map {
         unsafe { self.start.add(at).write_volatile(value) }
     }
 
+    /// Copies `length` bytes from offset `from`.
+    pub(crate) fn read(&self, from: usize, length: usize) -> Vec<u8> {
+        assert!(from + length <= self.length);
+        let mut out = vec![0; length];
+        // SAFETY: the range is inside the mapping, and the vector is new, so they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(self.start.add(from), out.as_mut_ptr(), length) };
+        out
+    }
+
+    /// Copies `data` to offset `to`.
+    pub(crate) fn write(&self, to: usize, data: &[u8]) {
+        assert!(to + data.len() <= self.length);
+        // SAFETY: the range is inside the mapping; Rust never lends out its memory, so they do not overlap.
+        unsafe { std::ptr::copy_nonoverlapping(data.as_ptr(), self.start.add(to), data.len()) };
+    }
+
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        (0..self.length).map(|at| self.get(at)).collect()
+        self.read(0, self.length)
     }
 
     pub(crate) fn sync(&self) -> Result<()> {

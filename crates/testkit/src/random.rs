@@ -7,6 +7,9 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Environment variable that fixes the seed.
 pub const SEED_VARIABLE: &str = "FOREBAY_TEST_SEED";
 
+/// The lowest bit of every byte of a word.
+const LOWEST_BITS: u64 = 0x0101_0101_0101_0101;
+
 /// A sequence of random numbers, fully decided by its seed.
 #[derive(Clone, Debug)]
 pub struct Random {
@@ -60,9 +63,9 @@ impl Random {
 
     /// `length` random bytes without zeros, so that data and hole can be told apart.
     pub fn bytes(&mut self, length: usize) -> Vec<u8> {
-        let mut out = Vec::with_capacity(length + 8);
-        while out.len() < length {
-            out.extend(self.bits().to_le_bytes().map(|byte| byte | 1));
+        let mut out = vec![0; length.next_multiple_of(8)];
+        for word in out.chunks_exact_mut(8) {
+            word.copy_from_slice(&(self.bits() | LOWEST_BITS).to_le_bytes());
         }
         out.truncate(length);
         out

@@ -234,9 +234,7 @@ impl Exercise {
         let end = offset as usize + length;
         let map = Map::shared(&self.file, end)?;
         let data = Random::new(pattern).bytes(length);
-        for (at, byte) in data.iter().enumerate() {
-            map.put(offset as usize + at, *byte);
-        }
+        map.write(offset as usize, &data);
         self.put(offset as usize, &data);
         if sync { map.sync() } else { Ok(()) }
     }
@@ -258,7 +256,7 @@ impl Exercise {
 
     fn map_read(&self, offset: u64, length: usize) -> std::result::Result<(), String> {
         let map = Map::shared(&self.file, offset as usize + length).map_err(check::name)?;
-        let found: Vec<u8> = (offset as usize..offset as usize + length).map(|at| map.get(at)).collect();
+        let found = map.read(offset as usize, length);
         same_bytes(&found, &self.expected[offset as usize..offset as usize + length], offset)
     }
 
