@@ -65,3 +65,15 @@ fn plain() {
     killed_after_each_step("plain");
     attached_and_destroyed_over_the_remains("plain");
 }
+
+#[test]
+fn fuse() {
+    killed_after_each_step("fuse");
+    attached_and_destroyed_over_the_remains("fuse");
+}
+
+#[test]
+fn passthrough() {
+    killed_after_each_step("passthrough");
+    attached_and_destroyed_over_the_remains("passthrough");
+}

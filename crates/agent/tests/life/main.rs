@@ -5,6 +5,7 @@
 
 mod crash;
 mod direct;
+mod fuse;
 mod leaks;
 mod plain;
 mod roles;
