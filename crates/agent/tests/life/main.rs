@@ -7,6 +7,7 @@ mod crash;
 mod direct;
 mod fuse;
 mod leaks;
+mod ordinary;
 mod plain;
 mod roles;
 mod scene;

@@ -17,9 +17,13 @@ const REACHED: &str = "reached ";
 
 /// A program that does what `forebay` would do with the arguments of an instance process.
 pub fn instance_program(root: &Path) -> PathBuf {
+    script(root, &std::env::current_exe().unwrap())
+}
+
+/// The same with a copy of this program.
+pub fn script(root: &Path, me: &Path) -> PathBuf {
     let script = root.join("role.sh");
     if !script.exists() {
-        let me = std::env::current_exe().unwrap();
         let text = format!(
             "#!/bin/sh\nexec env {ARGUMENTS}=\"$1 $2 $3 $4\" {} --exact roles::play --nocapture --ignored --test-threads 1 {}\n",
             me.display(),
@@ -39,6 +43,7 @@ fn play() {
     let words: Vec<&str> = arguments.split_whitespace().collect();
     let code = match words.as_slice() {
         ["instance-process", rest @ ..] => forebay_agent::process::main(rest.iter().map(OsString::from)),
+        ["ordinary", root, part] => crate::ordinary::play(Path::new(root), part),
         ["steps", root, serving, last] => steps(Path::new(root), serving, last),
         other => panic!("unknown role {other:?}"),
     };
