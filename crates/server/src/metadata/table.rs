@@ -157,3 +157,6 @@ impl Table {
 fn position(entry: &Entry, parent: Ino, name: &OsStr) -> Option<usize> {
     entry.links.iter().position(|link| link.parent == parent && link.name == name)
 }
+
+#[cfg(test)]
+mod tests;
