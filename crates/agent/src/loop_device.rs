@@ -11,6 +11,7 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::thread::JoinHandle;
 
 /// The device that hands out free loop devices.
 pub(crate) const CONTROL: &str = "/dev/loop-control";
@@ -72,7 +73,24 @@ const EMPTY_INFO: LoopInfo = LoopInfo {
 pub(crate) struct LoopDevice {
     /// `/dev/loop<n>`.
     pub path: PathBuf,
+    /// Its number, if this call has set it up.
+    fresh: Option<i32>,
     _open: File,
+}
+
+impl LoopDevice {
+    /// Sees to it that a new device never gives space back. A discard (`fstrim` runs every week on many machines) would
+    /// free the image's reserved blocks on the host, which could then run out of space under a file system that was
+    /// promised it. The kernel takes about ten milliseconds for the switch, so it is thrown beside other work; the device
+    /// is kept until then. Failure only means that the kernel has no such switch.
+    pub fn forbid_discard(self) -> Option<JoinHandle<()>> {
+        let number = self.fresh?;
+        let throw = move || {
+            let _ = std::fs::write(format!("/sys/block/loop{number}/queue/discard_max_bytes"), "0");
+            drop(self);
+        };
+        std::thread::Builder::new().name("forbid-discard".into()).stack_size(64 << 10).spawn(throw).ok()
+    }
 }
 
 /// The device that shows the file; an existing one if there is one, because two devices over one image would be two
@@ -96,10 +114,7 @@ pub(crate) fn attach(image: &Path) -> Result<LoopDevice, AgentError> {
         }
         let path = PathBuf::from(format!("/dev/loop{number}"));
         match configure(&path, &backing) {
-            Ok(open) => {
-                forbid_discard(number);
-                return Ok(LoopDevice { path, _open: open });
-            }
+            Ok(open) => return Ok(LoopDevice { path, fresh: Some(number), _open: open }),
             Err(error) if error.raw_os_error() == Some(libc::EBUSY) => last = error,
             Err(error) => return Err(failed("set up loop device", &path, error)),
         }
@@ -118,13 +133,6 @@ fn configure(device: &Path, backing: &File) -> std::io::Result<File> {
     Ok(open)
 }
 
-/// A discard (`fstrim` runs every week on many machines) would give the image's reserved blocks back to the host, which
-/// could then run out of space under a file system that was promised it. Failure only means that the kernel has no
-/// such switch.
-fn forbid_discard(number: i32) {
-    let _ = std::fs::write(format!("/sys/block/loop{number}/queue/discard_max_bytes"), "0");
-}
-
 /// The device that shows the file, if there is one. Its path alone would not do: it may have been renamed.
 pub(crate) fn find(image: &Path) -> Result<Option<LoopDevice>, AgentError> {
     let meta = match std::fs::metadata(image) {
@@ -136,7 +144,7 @@ pub(crate) fn find(image: &Path) -> Result<Option<LoopDevice>, AgentError> {
         let path = Path::new("/dev").join(name);
         let Ok(open) = OpenOptions::new().read(true).write(true).open(&path) else { continue };
         if status(&open).is_some_and(|info| info.device == meta.dev() && info.inode == meta.ino()) {
-            return Ok(Some(LoopDevice { path, _open: open }));
+            return Ok(Some(LoopDevice { path, fresh: None, _open: open }));
         }
     }
     Ok(None)

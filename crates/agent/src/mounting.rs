@@ -88,6 +88,11 @@ pub(crate) fn mount_bind(directory: &Path, point: &Path) -> Result<(), AgentErro
         .map_err(|error| AgentError::system("bind mount at", point, error))
 }
 
+/// Takes a mount away if nobody uses it and the caller may; true if it is gone.
+pub(crate) fn unmount_idle(point: &Path) -> bool {
+    rustix::mount::unmount(point, UnmountFlags::NOFOLLOW).is_ok()
+}
+
 /// Unmounts whatever is mounted at a place (a path without symbolic links). A mount that is in use leaves the tree at
 /// once, its content is written back first, and the users of it are named.
 pub(crate) fn unmount(point: &Path) -> Result<Departure, AgentError> {

@@ -24,6 +24,8 @@ use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+use std::thread::JoinHandle;
 
 const IMAGE: &str = "image.xfs";
 const MOUNT: &str = "mount";
@@ -32,11 +34,13 @@ const MOUNT: &str = "mount";
 pub(crate) struct XfsImage {
     place: Place,
     capacity: Bytes,
+    /// Being told never to give space back; waited for before the device goes.
+    switch: Mutex<Option<JoinHandle<()>>>,
 }
 
 impl XfsImage {
     pub fn new(place: Place, capacity: Bytes) -> XfsImage {
-        XfsImage { place, capacity }
+        XfsImage { place, capacity, switch: Mutex::new(None) }
     }
 
     fn image(&self) -> PathBuf {
@@ -120,10 +124,16 @@ impl Fragment for XfsImage {
         mounting::make_mount_point(&point)?;
         let device = loop_device::attach(&self.image())?;
         mounting::mount_xfs(&device.path, &point)?;
+        *self.switch.lock().unwrap_or_else(PoisonError::into_inner) = device.forbid_discard();
         Ok(point)
     }
 
     fn take_down(&self) -> Result<Departure, AgentError> {
+        let switch = self.switch.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = switch {
+            // It does nothing that can fail.
+            let _ = thread.join();
+        }
         let point = self.mount_point();
         let departure = mounting::unmount(&point)?;
         mounting::remove_mount_point(&point)?;

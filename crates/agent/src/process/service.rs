@@ -195,8 +195,10 @@ impl Namespace {
     fn unmount(&mut self) -> Result<Option<Vec<u32>>, ServiceError> {
         *self.cache.write().unwrap_or_else(PoisonError::into_inner) = None;
         let Some(mounted) = self.mounted.take() else { return Ok(None) };
-        // Seen before the mount leaves the tree: afterwards their paths do not show it any more.
-        let users = holders::of_mount(&self.mount_point);
+        // Users are only looked for if there can be any, and before the mount leaves the tree: afterwards their paths do
+        // not show it any more.
+        let idle = mounting::unmount_idle(&self.mount_point);
+        let users = if idle { Vec::new() } else { holders::of_mount(&self.mount_point) };
         let how = mounted.unmount()?;
         mounting::remove_mount_point(&self.mount_point)?;
         Ok((how == Unmount::Lazy).then_some(users))
