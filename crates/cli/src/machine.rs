@@ -2,10 +2,11 @@
 
 use crate::config::{Config, PoolOptions};
 use crate::error::CommandError;
-use crate::offer::{Unusable, offers};
+use crate::offer::offers;
 use crate::state_dir::StateDir;
 use forebay_agent::{Agent, Capabilities};
 use forebay_controller::registry::Registry;
+use forebay_controller::request::PoolOffer;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -49,11 +50,13 @@ impl Machine {
         Ok(Machine { state, config, registry, agent })
     }
 
-    /// Tells the registry what the nodes have to offer now. Gives the nodes that cannot be used.
-    pub fn offer(&mut self) -> Result<Vec<Unusable>, CommandError> {
+    /// What the nodes have to offer now; those that cannot be used are named on standard error.
+    pub fn offers(&self) -> Vec<PoolOffer> {
         let offers = offers(&self.config, &self.state.pool());
-        self.registry.offer(&offers.pools)?;
-        Ok(offers.unusable)
+        for node in &offers.unusable {
+            eprintln!("forebay: {node}");
+        }
+        offers.pools
     }
 }
 

@@ -5,7 +5,7 @@
 //! any more; the agent removes it; the registry forgets it. A crash in between leaves a half-made or half-removed
 //! instance that `forebay recover` removes: in the first case nobody has ever used it, in the second its owner said so.
 
-use super::run::advised;
+use super::run::refused;
 use super::script_file::{Form, ScriptFile};
 use crate::args::{CreatePersistent, DestroyPersistent, Serve};
 use crate::config::PoolOptions;
@@ -24,11 +24,8 @@ use forebay_model::capacity::format::{SizeStyle, format_size};
 pub fn create_command(places: Places<'_>, arguments: &CreatePersistent) -> Result<Exit, CommandError> {
     let plan = plan(directive(arguments))?;
     let options = arguments.pool.options().map_err(CommandError::file("find", "--pool-dir"))?;
-    let mut machine = Machine::open(places, &options)?;
+    let machine = Machine::open(places, &options)?;
     super::recover::notice(&machine)?;
-    for node in machine.offer()? {
-        eprintln!("forebay: {node}");
-    }
     for step in &plan.persistent {
         carry_out(&machine, step, arguments.serve)?;
     }
@@ -87,8 +84,10 @@ fn create(machine: &Machine, named: &Named, serve: Option<Serve>) -> Result<(), 
         owner: this_process()?,
         allocation: named.allocation.clone(),
     };
-    let instance =
-        machine.registry.create_persistent(&request, now()).map_err(|error| advised(machine, error))?;
+    let (_, instance) = machine
+        .registry
+        .create_persistent_on(&machine.offers(), &request, now())
+        .map_err(|error| refused(machine, error))?;
     let description = describe(&instance, &named.name, &machine.state, &machine.config);
     match machine.agent.create_instance(&description, serve.map(Into::into)) {
         Ok(serving) => {

@@ -12,7 +12,7 @@ use crate::job::plan::Plan;
 use crate::job::script::{ScriptCommand, adopt_orphans};
 use crate::job::{report, sbatch};
 use crate::machine::{Machine, Places, now};
-use forebay_controller::error::SetupError;
+use forebay_controller::error::{OfferedError, SetupError};
 use forebay_controller::job::{Event, JobState};
 use forebay_controller::process::ProcessId;
 use forebay_controller::record::Job;
@@ -82,20 +82,20 @@ impl Request {
     pub fn carry_out(self, places: Places<'_>) -> Result<Exit, CommandError> {
         adopt_orphans();
         let options = self.pool.options().map_err(CommandError::file("find", "--pool-dir"))?;
-        let mut machine = Machine::open(places, &options)?;
+        let machine = Machine::open(places, &options)?;
         super::recover::notice(&machine)?;
         let token = machine.reserve_token()?;
         let plan = self.plan(&token)?;
-        let unusable = machine.offer()?;
-        for node in &unusable {
-            eprintln!("forebay: {node}");
-        }
         let interrupts = Interrupts::install().map_err(CommandError::Signals)?;
         for step in &plan.persistent {
             persistent::carry_out(&machine, step, self.serve)?;
         }
         let request = self.job_request(token, &plan)?;
-        let job = machine.registry.setup_job(&request, now()).map_err(|error| advised(&machine, error))?;
+        let offers = machine.offers();
+        let (_, job) = machine
+            .registry
+            .setup_job_on(&offers, &request, now())
+            .map_err(|error| refused(&machine, error))?;
         machine.make_job_directory(&job.token, &self.script.text)?;
         self.drive(&machine, job, &plan, &interrupts)
     }
@@ -169,6 +169,14 @@ pub fn conclude(outcome: &Outcome, interrupts: &Interrupts, quiet: bool) -> Exit
         eprintln!("forebay: {line}");
     }
     exit
+}
+
+/// An allocation that was refused, or that the pools as configured cannot take.
+pub fn refused(machine: &Machine, error: OfferedError) -> CommandError {
+    match error {
+        OfferedError::Offer(error) => error.into(),
+        OfferedError::Setup(error) => advised(machine, error),
+    }
 }
 
 /// What to do about a request that cannot be satisfied on this machine.
