@@ -8,7 +8,9 @@ use crate::{holders, mount_table};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CStr;
+use std::fs::File;
 use std::io::ErrorKind;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 use std::time::Duration;
@@ -80,6 +82,17 @@ pub(crate) fn mount_xfs(device: &Path, point: &Path) -> Result<(), AgentError> {
     let flags = MountFlags::NODEV | MountFlags::NOSUID | MountFlags::RELATIME;
     rustix::mount::mount(device, point, "xfs", flags, OPTIONS)
         .map_err(|error| AgentError::system("mount XFS at", point, error))
+}
+
+/// Stops a mounted XFS for good without writing anything back. What its users do then fails.
+pub(crate) fn stop_xfs(root: &File) -> std::io::Result<()> {
+    // From the kernel's xfs_fs.h.
+    const XFS_IOC_GOINGDOWN: libc::c_ulong = 0x8004_587D;
+    const XFS_FSOP_GOING_FLAGS_NOLOGFLUSH: u32 = 2;
+    let flags = XFS_FSOP_GOING_FLAGS_NOLOGFLUSH;
+    // SAFETY: the kernel reads one 32-bit number, which outlives the call.
+    let done = unsafe { libc::ioctl(root.as_raw_fd(), XFS_IOC_GOINGDOWN, &raw const flags) };
+    if done < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
 }
 
 /// Shows a directory at a second place. `nodev` and `nosuid` of its mount hold there too.

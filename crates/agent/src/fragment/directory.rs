@@ -48,6 +48,9 @@ impl Fragment for PlainDirectory {
         Ok(Departure::Clean)
     }
 
+    /// What was not written back is dropped when the files are removed.
+    fn abandon(&self) {}
+
     fn remove(&self) -> Result<Departure, AgentError> {
         self.place.remove()?;
         Ok(Departure::Clean)

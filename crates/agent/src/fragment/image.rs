@@ -140,6 +140,14 @@ impl Fragment for XfsImage {
         Ok(departure)
     }
 
+    fn abandon(&self) {
+        let point = self.mount_point();
+        if mount_table::at(&point).is_ok_and(|mount| mount.is_some_and(|mount| mount.kind == "xfs")) {
+            // If it cannot be stopped, unmounting writes everything back: slower, not wrong.
+            let _ = File::open(&point).map(|root| mounting::stop_xfs(&root));
+        }
+    }
+
     fn remove(&self) -> Result<Departure, AgentError> {
         let departure = self.take_down()?;
         self.place.remove()?;

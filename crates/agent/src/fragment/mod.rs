@@ -37,6 +37,8 @@ pub(crate) trait Fragment: Send + Sync {
     fn bring_up(&self) -> Result<PathBuf, AgentError>;
     /// Ends that; what was written reaches the disk.
     fn take_down(&self) -> Result<Departure, AgentError>;
+    /// Its content is not needed any more: what has not reached the disk yet never has to. Only removing may follow.
+    fn abandon(&self);
     /// Removes it with all its content.
     fn remove(&self) -> Result<Departure, AgentError>;
     /// The file system under its content has the promised size itself; otherwise somebody has to count.

@@ -67,9 +67,10 @@ impl Connection {
         }
     }
 
-    /// Ends the process; it has unmounted and closed everything when this returns, and is gone very soon.
-    pub fn end(&mut self) -> Result<(), AgentError> {
-        match self.ask(&Request::End, ANSWER_WAIT)? {
+    /// Ends the process; it has unmounted and closed everything when this returns, and is gone very soon. With `discard`
+    /// the data is about to be removed and not written back.
+    pub fn end(&mut self, discard: bool) -> Result<(), AgentError> {
+        match self.ask(&Request::End { discard }, ANSWER_WAIT)? {
             Answer::Ended => Ok(()),
             other => Err(self.unexpected(&other)),
         }

@@ -20,7 +20,7 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// Makes sure that no process of the instance lives, and removes its socket.
 pub(crate) fn end(state: &StateDirectory) -> Result<(), AgentError> {
     if lifelock::living(state)?.is_some() {
-        let asked = Connection::open(state).and_then(|mut connection| connection.end());
+        let asked = Connection::open(state).and_then(|mut connection| connection.end(false));
         let gone = asked.is_ok() && wait_for_end(state)?;
         if !gone {
             kill(state)?;

@@ -44,7 +44,10 @@ pub(crate) enum Request {
     /// Stop the staging of this connection.
     Cancel,
     /// Unmount everything and end.
-    End,
+    End {
+        /// The data is about to be removed: nothing needs to be written back.
+        discard: bool,
+    },
 }
 
 impl Request {
@@ -57,7 +60,7 @@ impl Request {
             Request::Figures => "give its figures",
             Request::Stage(_) => "stage data",
             Request::Cancel => "stop staging",
-            Request::End => "end",
+            Request::End { .. } => "end",
         }
     }
 }

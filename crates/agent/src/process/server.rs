@@ -35,8 +35,8 @@ pub(crate) struct Server {
 enum Event {
     /// A connection was opened or closed: so many there are now.
     Connections(usize),
-    /// The service has ended on request; answer on this stream.
-    Ended(UnixStream),
+    /// Somebody wants the service to end.
+    End(LastWords),
 }
 
 /// Number of open connections, and whom to tell.
@@ -88,7 +88,7 @@ impl Server {
         let Server { state, listener } = self;
         spawn_accepting(listener, Arc::clone(&service), Arc::clone(&count))?;
         let last_words = wait_for_the_end(&state, &events, &count);
-        service.end();
+        service.end(last_words.discard);
         let removed = remove_file(&socket::path(&state));
         if let Some(mut stream) = last_words.stream {
             let _ = send(&mut stream, &Answer::Ended);
@@ -98,7 +98,10 @@ impl Server {
 }
 
 /// How the end came.
+#[derive(Default)]
 struct LastWords {
+    /// The data is about to be removed.
+    discard: bool,
     /// Who asked for it and waits for the answer.
     stream: Option<UnixStream>,
     /// Held until the process is gone, if nobody asked.
@@ -109,11 +112,11 @@ fn wait_for_the_end(state: &StateDirectory, events: &Receiver<Event>, count: &Co
     let mut limit = FIRST_CONNECTION_WAIT;
     loop {
         match events.recv_timeout(limit) {
-            Ok(Event::Ended(stream)) => return LastWords { stream: Some(stream), _gate: None },
+            Ok(Event::End(last_words)) => return last_words,
             Ok(Event::Connections(open)) if open > 0 => limit = Duration::MAX,
             _ => {
                 if let Some(gate) = gate_of_the_unused(state, count) {
-                    return LastWords { stream: None, _gate: gate };
+                    return LastWords { _gate: gate, ..LastWords::default() };
                 }
                 limit = Duration::MAX;
             }
@@ -197,10 +200,10 @@ impl Conversation {
 
     fn hold(mut self) -> std::io::Result<()> {
         while let Ok(request) = self.requests.recv() {
-            if matches!(request, Request::End) {
-                let stream = self.stream.try_clone()?;
+            if let Request::End { discard } = request {
+                let stream = Some(self.stream.try_clone()?);
                 // The answer comes when everything is closed.
-                let _ = self.counted.0.events.send(Event::Ended(stream));
+                let _ = self.counted.0.events.send(Event::End(LastWords { discard, stream, _gate: None }));
                 continue;
             }
             let answer = self.carry_out(request);
@@ -222,7 +225,7 @@ impl Conversation {
             Request::Figures => self.service.figures().map(Answer::Figures),
             Request::Stage(task) => self.stage(&task),
             // Nothing is running: it came after the end of the staging it was meant for.
-            Request::Cancel | Request::End => return refused("nothing to stop".to_owned()),
+            Request::Cancel | Request::End { .. } => return refused("nothing to stop".to_owned()),
         };
         result.unwrap_or_else(|error| refused(error.to_string()))
     }

@@ -156,9 +156,9 @@ impl Service {
         Ok(VolumeTree::new(volume, &namespace.mount_point, cache))
     }
 
-    /// Unmounts and closes everything. Errors are logged: there is nobody who could do better, and the next open
+    /// Unmounts and closes everything; with `discard` without writing back what is about to be removed. Errors are logged: there is nobody who could do better, and the next open
     /// looks through fragments that were not closed.
-    pub fn end(&self) {
+    pub fn end(&self, discard: bool) {
         let fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner).take();
         let _none_runs = self.staging.write().unwrap_or_else(PoisonError::into_inner);
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
@@ -166,12 +166,12 @@ impl Service {
             if let Err(error) = namespace.unmount() {
                 eprintln!("unmounting at the end: {error}");
             }
-            if let Err(error) = namespace.volume.sync() {
+            if !discard && let Err(error) = namespace.volume.sync() {
                 eprintln!("writing back at the end: {error}");
             }
         }
         namespaces.clear();
-        if let Some(Err(error)) = fragments.map(Fragments::close) {
+        if !discard && let Some(Err(error)) = fragments.map(Fragments::close) {
             eprintln!("closing the fragments: {error}");
         }
     }

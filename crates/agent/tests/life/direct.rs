@@ -184,3 +184,23 @@ fn stopping_a_staging_keeps_the_instance() {
     assert!(failure.is_cancelled());
     assert!(scene.path("pfs/a").exists());
 }
+
+#[test]
+fn discarding_removes_without_writing_back_and_leaves_nothing() {
+    for (serving, fragments) in [(Serving::DirectXfs, 1), (Serving::Fuse { passthrough: true }, 2)] {
+        let scene = Scene::new();
+        let (agent, mut attachment) = scene.attached(fragments, 60 * MIB, Some(serving));
+        let mount = attachment.mount(CONFIGURATION).unwrap();
+        fs::write(mount.join("large"), vec![1; 40 << 20]).unwrap();
+        let other = agent.attach(INSTANCE).unwrap();
+        let refused = attachment.discard().unwrap_err();
+        assert!(matches!(refused, AgentError::InUse { .. }), "{refused}");
+        other.detach().unwrap();
+        let mut again = agent.attach(INSTANCE).unwrap();
+        let mount = again.mount(CONFIGURATION).unwrap();
+        assert_eq!(fs::metadata(mount.join("large")).unwrap().len(), 40 << 20);
+        fs::write(mount.join("second"), vec![2; 10 << 20]).unwrap();
+        again.discard().unwrap();
+        scene.assert_nothing_is_left();
+    }
+}
