@@ -37,7 +37,13 @@ fn settings() -> Result<Settings, Box<dyn Error>> {
     };
     let mut words = std::env::args().skip(1);
     while let Some(word) = words.next() {
-        let mut number = || words.next().ok_or(format!("{word} needs a number"))?.parse::<usize>().map_err(Box::<dyn Error>::from);
+        let mut number = || {
+            words
+                .next()
+                .ok_or(format!("{word} needs a number"))?
+                .parse::<usize>()
+                .map_err(Box::<dyn Error>::from)
+        };
         match word.as_str() {
             "--files" => settings.files = number()?,
             "--file-bytes" => settings.file_bytes = number()?,
@@ -130,7 +136,8 @@ fn compare(
         for verify in [Verify::Checksum, Verify::Off] {
             let (mut ours, mut theirs) = (Vec::new(), Vec::new());
             for round in 0..=settings.rounds {
-                let stage_it = |to: &Path| stage_once(settings, source, to, directory, direction, durable, verify);
+                let stage_it =
+                    |to: &Path| stage_once(settings, source, to, directory, direction, durable, verify);
                 let copy_it = |to: &Path| {
                     copy(to)?;
                     if durable { sync(target) } else { Ok(()) }
@@ -162,7 +169,11 @@ fn timed(target: &Path, work: Copy<'_>) -> Result<f64, Box<dyn Error>> {
     let started = Instant::now();
     work(&to)?;
     let seconds = started.elapsed().as_secs_f64();
-    if to.is_dir() { fs::remove_dir_all(&to)? } else { fs::remove_file(&to)? }
+    if to.is_dir() {
+        fs::remove_dir_all(&to)?
+    } else {
+        fs::remove_file(&to)?
+    }
     Ok(seconds)
 }
 
@@ -180,7 +191,8 @@ fn stage_once(
     let pair = ListPair { source: relative(source)?, destination: relative(target)? };
     let what = if directory { What::Directory(pair) } else { What::File(pair) };
     let request = StageRequest { direction, source: &tree, destination: &tree, what };
-    let options = StageOptions { durable, verify, workers: settings.workers, ..StageOptions::default() };
+    let options =
+        StageOptions { durable: Some(durable), verify, workers: settings.workers, ..StageOptions::default() };
     stage(&request, &options, &|_| {}, &CancelToken::new())?;
     Ok(())
 }

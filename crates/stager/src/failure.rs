@@ -155,8 +155,8 @@ pub struct StageFailure {
     pub failures_total: u64,
     /// The first of them (as many as the options list), `first` included.
     pub failures: Vec<ItemFailure>,
-    /// What had been done by then.
-    pub report: StageReport,
+    /// What had been done by then. Boxed, so that results stay small.
+    pub report: Box<StageReport>,
 }
 
 impl StageFailure {

@@ -15,6 +15,7 @@ mod xattr;
 
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -45,6 +46,14 @@ impl PosixTree {
     /// parallel file system.
     pub fn everywhere() -> Result<Self, TreeError> {
         Self::new(Path::new("/"), Path::new("/"), false)
+    }
+
+    /// An absolute path as a path of [`everywhere`](Self::everywhere): without its first slashes. Keeps a slash at the end, which
+    /// [`What::File`](crate::What::File) gives a meaning to and `Path::strip_prefix` would drop.
+    pub fn path_everywhere(absolute: &Path) -> PathBuf {
+        let bytes = absolute.as_os_str().as_bytes();
+        let start = bytes.iter().position(|byte| *byte != b'/').unwrap_or(bytes.len());
+        PathBuf::from(OsStr::from_bytes(&bytes[start..]))
     }
 
     fn new(root: &Path, shown: &Path, confined: bool) -> Result<Self, TreeError> {
@@ -168,8 +177,8 @@ impl Tree for PosixTree {
     }
 
     fn space(&self, path: &Path) -> Result<Space, TreeError> {
-        let (parent, _) = self.parent(path, "statfs")?;
-        let stat = fs::fstatvfs(parent.as_fd()).map_err(failed("statfs"))?;
+        let directory = self.directories.open(path, "statfs")?;
+        let stat = fs::fstatvfs(directory.as_fd()).map_err(failed("statfs"))?;
         let unit = stat.f_frsize;
         Ok(Space { total: stat.f_blocks.saturating_mul(unit), available: stat.f_bavail.saturating_mul(unit) })
     }

@@ -83,9 +83,10 @@ pub struct StageOptions {
     pub bytes_per_second_max: Option<u64>,
     /// See [`Verify`].
     pub verify: Verify,
-    /// Whether success means that everything is on disk. Without, a stage-out may even replace a good target by one that a
-    /// power cut loses.
-    pub durable: bool,
+    /// Whether success means that everything is on disk. `None`: a stage-out is durable, a stage-in is not, because its source
+    /// stays and a job does not outlive its machine; ask for it where the instance does. A stage-out that is not durable may
+    /// replace a good target by one that a power cut loses.
+    pub durable: Option<bool>,
     /// Go on after a failed file (`tolerate_errors=yes`); the failures are in the report and the result is a success.
     pub tolerate_errors: bool,
     /// Where to remember finished files, so that the next run of the same stage can skip them. Its directory must exist.
@@ -103,6 +104,11 @@ pub struct StageOptions {
 }
 
 impl StageOptions {
+    /// What [`durable`](Self::durable) means for a direction.
+    pub fn is_durable(&self, direction: Direction) -> bool {
+        self.durable.unwrap_or(direction == Direction::Out)
+    }
+
     /// Most workers of one stage.
     pub const WORKERS_MAX: usize = 64;
 }
@@ -113,7 +119,7 @@ impl Default for StageOptions {
             workers: None,
             bytes_per_second_max: None,
             verify: Verify::default(),
-            durable: true,
+            durable: None,
             tolerate_errors: false,
             journal: None,
             changed_retries_max: 3,

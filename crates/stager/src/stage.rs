@@ -79,5 +79,5 @@ pub fn stage(
 }
 
 fn failed_before_start(first: ItemFailure) -> StageFailure {
-    StageFailure { failures: vec![first.clone()], first, failures_total: 1, report: StageReport::default() }
+    StageFailure { failures: vec![first.clone()], first, failures_total: 1, report: Box::default() }
 }

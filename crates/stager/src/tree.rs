@@ -294,6 +294,6 @@ pub trait Tree: Send + Sync {
     /// A point from which the file system holding `path` (an existing directory) can be synced as a whole. Taken before the
     /// first write, so that an error of a write-back that happens before the sync is not missed.
     fn sync_point<'a>(&'a self, path: &Path) -> Result<Box<dyn SyncPoint + 'a>, TreeError>;
-    /// Space of the file system holding `path`.
+    /// Space of the file system holding `path`, an existing directory.
     fn space(&self, path: &Path) -> Result<Space, TreeError>;
 }

@@ -135,7 +135,7 @@ impl Display for Reason {
                  journal to start again."
             ),
             Self::FileSystem { operation, side, error } => file_system(f, operation, *side, error),
-            Self::Cancelled => f.write_str("stopped on request. Stage again to finish; complete files are not copied twice."),
+            Self::Cancelled => f.write_str("stopped on request. Stage again to finish."),
         }
     }
 }

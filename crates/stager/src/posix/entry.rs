@@ -35,7 +35,7 @@ pub fn metadata(stat: &Stat) -> Metadata {
         kind: kind(FileType::from_raw_mode(stat.st_mode)).unwrap_or(EntryKind::CharDevice),
         device: stat.st_dev,
         inode: stat.st_ino,
-        links: stat.st_nlink as u64,
+        links: stat.st_nlink,
         mode: stat.st_mode & 0o7777,
         uid: stat.st_uid,
         gid: stat.st_gid,

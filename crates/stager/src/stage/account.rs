@@ -147,7 +147,7 @@ impl Account {
             None => Ok(report),
             Some(first) => {
                 let (failures, failures_total) = (report.failures.clone(), report.failures_total);
-                Err(StageFailure { first, failures_total, failures, report })
+                Err(StageFailure { first, failures_total, failures, report: Box::new(report) })
             }
         }
     }

@@ -55,12 +55,16 @@ fn give_at(
 }
 
 /// Whether the owner could be given; false where the file system knows no owners.
-fn give_owner(found: &Metadata, set: &dyn Fn(&SetMetadata) -> Result<(), TreeError>) -> Result<bool, TreeError> {
+fn give_owner(
+    found: &Metadata,
+    set: &dyn Fn(&SetMetadata) -> Result<(), TreeError>,
+) -> Result<bool, TreeError> {
     let owner = SetMetadata { owner: Some((found.uid, found.gid)), ..SetMetadata::default() };
     match set(&owner) {
         Ok(()) => Ok(true),
         Err(TreeError {
-            cause: Cause::NotPermitted | Cause::AccessDenied | Cause::Unsupported | Cause::Other { .. }, ..
+            cause: Cause::NotPermitted | Cause::AccessDenied | Cause::Unsupported | Cause::Other { .. },
+            ..
         }) => Ok(false),
         Err(error) => Err(error),
     }
@@ -70,16 +74,22 @@ fn give_owner(found: &Metadata, set: &dyn Fn(&SetMetadata) -> Result<(), TreeErr
 fn is_refusal(cause: Cause) -> bool {
     matches!(
         cause,
-        Cause::Unsupported | Cause::NotPermitted | Cause::AccessDenied | Cause::NoSpace | Cause::Quota | Cause::Other { .. }
+        Cause::Unsupported
+            | Cause::NotPermitted
+            | Cause::AccessDenied
+            | Cause::NoSpace
+            | Cause::Quota
+            | Cause::Other { .. }
     )
 }
 
+/// Reads one attribute.
+type Get<'g> = &'g dyn Fn(&OsStr) -> Result<Vec<u8>, TreeError>;
+/// Sets one attribute.
+type Set<'s> = &'s dyn Fn(&OsStr, &[u8]) -> Result<(), TreeError>;
+
 /// Copies attributes one by one; true when all were taken.
-fn copy_each(
-    names: &[OsString],
-    get: &dyn Fn(&OsStr) -> Result<Vec<u8>, TreeError>,
-    set: &dyn Fn(&OsStr, &[u8]) -> Result<(), TreeError>,
-) -> Result<bool, (Side, TreeError)> {
+fn copy_each(names: &[OsString], get: Get<'_>, set: Set<'_>) -> Result<bool, (Side, TreeError)> {
     let mut all = true;
     for name in names {
         let value = match get(name) {

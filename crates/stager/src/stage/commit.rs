@@ -134,7 +134,11 @@ impl<'r> Commit<'r> {
 
     fn place(&self, run: &Run<'r>, finished: Finished, buffer: &mut [u8]) {
         let tree = run.target();
-        let renamed = tree.rename(&finished.temporary, &finished.target).and_then(|()| match self.order {
+        let named = match finished.temporary == finished.target {
+            true => Ok(()),
+            false => tree.rename(&finished.temporary, &finished.target),
+        };
+        let renamed = named.and_then(|()| match self.order {
             Order::Each => tree.sync_dir(finished.target.parent().unwrap_or(Path::new(""))),
             _ => Ok(()),
         });

@@ -41,6 +41,7 @@ pub struct Copying<'r> {
     attempt: u32,
     before: Metadata,
     target_path: PathBuf,
+    /// Where it is written: the temporary or, directly, the final name.
     temporary: PathBuf,
     source: Box<dyn ReadFile + 'r>,
     target: Box<dyn WriteFile + 'r>,
@@ -221,15 +222,31 @@ impl<'r> Large<'r> {
     }
 }
 
-/// Makes the temporary file, replacing one a crash of the same stage has left.
-fn create<'r>(run: &Run<'r>, path: &Path, mode: u32) -> Result<Box<dyn WriteFile + 'r>, TreeError> {
-    match run.target().create(path, mode) {
+/// Makes the file to write, under its final name where nobody can mind, else under the temporary one, replacing what a crash of
+/// the same stage has left there.
+fn create<'r>(
+    run: &Run<'r>,
+    entry: &Entry,
+    target: &Path,
+    mode: u32,
+) -> Result<(PathBuf, Box<dyn WriteFile + 'r>), TreeError> {
+    let tree = run.target();
+    if run.writes_directly(&entry.dir) {
+        match tree.create(target, mode) {
+            // Two names of the source are one here (a file system that takes both cases for the same).
+            Err(TreeError { cause: Cause::Exists, .. }) => {}
+            other => return other.map(|file| (target.to_path_buf(), file)),
+        }
+    }
+    let temporary = run.temporary(target);
+    let file = match tree.create(&temporary, mode) {
         Err(TreeError { cause: Cause::Exists, .. }) => {
-            run.target().unlink(path)?;
-            run.target().create(path, mode)
+            tree.unlink(&temporary)?;
+            tree.create(&temporary, mode)
         }
         other => other,
-    }
+    };
+    Ok((temporary, file?))
 }
 
 impl<'r> Copying<'r> {
@@ -243,10 +260,9 @@ impl<'r> Copying<'r> {
         })?;
         let before = source.metadata().map_err(source_trouble)?;
         let target_path = entry.target();
-        let temporary = run.temporary(&target_path);
-        let target = create(run, &temporary, attributes::first_mode(run, &before))
+        let (temporary, target) = create(run, entry, &target_path, attributes::first_mode(run, &before))
             .map_err(|error| Trouble::Failed(run.target_failure(&target_path, error, before.size)))?;
-        Ok(Self {
+        Self {
             entry: entry.clone(),
             key,
             attempt,
@@ -259,12 +275,13 @@ impl<'r> Copying<'r> {
             sum: AtomicU64::new(0),
             counted: AtomicU64::new(0),
         }
-        .sized(run)?)
+        .sized(run)
     }
 
     /// Clones where that is possible. Gives a file with holes, or one written by several, its size beforehand.
     fn sized(mut self, run: &Run<'r>) -> Result<Self, Trouble> {
-        self.cloned = self.before.size > 0 && clone::whole(run, self.source.descriptor(), self.target.descriptor());
+        self.cloned =
+            self.before.size > 0 && clone::whole(run, self.source.descriptor(), self.target.descriptor());
         if !self.cloned
             && (self.is_sparse() || self.before.size > LARGE_BYTES)
             && let Err(error) = self.target.set_len(self.before.size)
@@ -361,7 +378,10 @@ impl<'r> Copying<'r> {
         let found = xxh3_64_with_seed(&piece[..read], offset);
         if found != expected {
             let path = shown(run.target(), &self.target_path);
-            return Err(Trouble::Failed(ItemFailure { path, reason: Reason::ChecksumMismatch { expected, found } }));
+            return Err(Trouble::Failed(ItemFailure {
+                path,
+                reason: Reason::ChecksumMismatch { expected, found },
+            }));
         }
         self.sum.fetch_add(expected, Ordering::Relaxed);
         Ok(())
@@ -370,8 +390,11 @@ impl<'r> Copying<'r> {
     /// All content is written: attributes, a last look at the source, the disk.
     fn finish(&self, run: &Run<'r>) -> Result<Finished, Trouble> {
         let target = |error| self.target_trouble(run, error);
-        attributes::copy_xattrs(run, &self.entry, &*self.source, &*self.target)
-            .map_err(|(side, error)| if side == Side::Source { self.source_trouble(run, error) } else { target(error) })?;
+        attributes::copy_xattrs(run, &self.entry, &*self.source, &*self.target).map_err(
+            |(side, error)| {
+                if side == Side::Source { self.source_trouble(run, error) } else { target(error) }
+            },
+        )?;
         let after = self.source.metadata().map_err(|error| self.source_trouble(run, error))?;
         if !changed::is_same(&self.before, &after) {
             return Err(Trouble::Changed);
@@ -380,8 +403,10 @@ impl<'r> Copying<'r> {
         if current.size != self.before.size {
             return Err(target(TreeError { operation: "check size", cause: Cause::Io }));
         }
-        attributes::give(run, &self.entry, &self.before, &current, &|change| self.target.set_metadata(change))
-            .map_err(target)?;
+        attributes::give(run, &self.entry, &self.before, &current, &|change| {
+            self.target.set_metadata(change)
+        })
+        .map_err(target)?;
         if run.commit.syncs_each() {
             self.target.sync().map_err(target)?;
         }

@@ -122,7 +122,11 @@ impl Journal {
 
     /// Notes a file that is in place. One write, so that a crash tears at most the last line.
     pub fn add(&self, target: &Path, record: &Record, sum: u64) -> Result<(), ItemFailure> {
-        let line = Line { target: target.to_path_buf(), key: format!("{:032x}", record.0), sum: format!("{sum:016x}") };
+        let line = Line {
+            target: target.to_path_buf(),
+            key: format!("{:032x}", record.0),
+            sum: format!("{sum:016x}"),
+        };
         let written = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
@@ -147,7 +151,8 @@ fn read(file: &File, expected: &Header) -> io::Result<Option<(HashSet<Record>, b
         let ours = line.starts_with(br#"{"forebay_stage":"#) && !line.ends_with(b"\n");
         return if ours { Ok(None) } else { Err(io::Error::from(io::ErrorKind::InvalidData)) };
     };
-    if header.forebay_stage != FORMAT || header.identity != expected.identity || header.boot != expected.boot {
+    if header.forebay_stage != FORMAT || header.identity != expected.identity || header.boot != expected.boot
+    {
         return Ok(None);
     }
     let mut known = HashSet::new();

@@ -41,7 +41,9 @@ impl Meter {
         if self.samples.is_empty() {
             self.samples.push_back((Duration::ZERO, 0));
         }
-        while self.samples.len() > 1 && self.samples.front().is_some_and(|(at, _)| now.saturating_sub(*at) > WINDOW) {
+        while self.samples.len() > 1
+            && self.samples.front().is_some_and(|(at, _)| now.saturating_sub(*at) > WINDOW)
+        {
             self.samples.pop_front();
         }
         let (at, before) = self.samples.front().copied().unwrap_or_default();

@@ -18,19 +18,34 @@ pub struct Node {
     pub source: PathBuf,
     /// Path in the destination tree.
     pub target: PathBuf,
+    /// Whether this run has made the target.
+    pub is_fresh: bool,
     parent: Option<Arc<Node>>,
     /// Attributes to give at the end; `None` leaves the target as it is.
     apply: Option<Metadata>,
     outstanding: AtomicUsize,
 }
 
+/// A directory of the destination.
+pub struct Target {
+    pub path: PathBuf,
+    /// Whether this run has made it.
+    pub is_fresh: bool,
+}
+
 impl Node {
     /// A directory with one count, the maker's. The directory above is counted up.
-    pub fn new(parent: Option<Arc<Self>>, source: PathBuf, target: PathBuf, apply: Option<Metadata>) -> Arc<Self> {
+    pub fn new(
+        parent: Option<Arc<Self>>,
+        source: PathBuf,
+        target: Target,
+        apply: Option<Metadata>,
+    ) -> Arc<Self> {
         if let Some(parent) = &parent {
             parent.enter();
         }
-        Arc::new(Self { source, target, parent, apply, outstanding: AtomicUsize::new(1) })
+        let Target { path: target, is_fresh } = target;
+        Arc::new(Self { source, target, is_fresh, parent, apply, outstanding: AtomicUsize::new(1) })
     }
 
     /// One more outstanding. Only by somebody who holds a count.

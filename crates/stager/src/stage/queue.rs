@@ -170,7 +170,11 @@ impl<'r> Queue<'r> {
 
 impl<'r> State<'r> {
     fn is_over(&self) -> bool {
-        self.walked && self.busy == 0 && self.large.is_empty() && self.names.is_empty() && self.ready.is_empty()
+        self.walked
+            && self.busy == 0
+            && self.large.is_empty()
+            && self.names.is_empty()
+            && self.ready.is_empty()
     }
 
     fn next(&mut self) -> Option<Task<'r>> {

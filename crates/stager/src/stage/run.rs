@@ -13,12 +13,13 @@ use super::crew::Running;
 use super::journal::Journal;
 use super::links::Links;
 use super::locate;
+use super::node::Node;
 use super::queue::Queue;
 use super::throttle::Throttle;
 use crate::cancel::CancelToken;
 use crate::failure::{ItemFailure, Reason, Side, StageFailure};
 use crate::report::StageReport;
-use crate::request::{StageOptions, StageRequest};
+use crate::request::{Direction, StageOptions, StageRequest};
 use crate::tree::{Cause, Tree, TreeError};
 
 /// Begins every temporary name. The rest is a checksum of the stage and the target, so that the next run of the same stage
@@ -53,8 +54,9 @@ impl<'r> Run<'r> {
         cancel: &'r CancelToken,
     ) -> Result<Self, ItemFailure> {
         let identity = identity(request);
-        let durable = options.durable;
-        let journal = options.journal.as_deref().map(|path| Journal::open(path, identity, durable)).transpose()?;
+        let durable = options.is_durable(request.direction);
+        let journal =
+            options.journal.as_deref().map(|path| Journal::open(path, identity, durable)).transpose()?;
         Ok(Self {
             request,
             options,
@@ -127,6 +129,13 @@ impl<'r> Run<'r> {
         self.stop();
     }
 
+    /// Whether files of a directory get their final name at once. A stage-in may do that in a directory it has made itself:
+    /// nothing is there to be replaced, and nobody is told of the directory before the stage is complete. A crash leaves a
+    /// half file there; the next run finds the directory made and replaces what is in it by the usual way.
+    pub fn writes_directly(&self, directory: &Node) -> bool {
+        directory.is_fresh && self.request.direction == Direction::In
+    }
+
     /// The temporary name of a target.
     pub fn temporary(&self, target: &Path) -> PathBuf {
         let sum = xxh3_64(target.as_os_str().as_encoded_bytes()) ^ self.identity;
@@ -138,7 +147,9 @@ impl<'r> Run<'r> {
         let reason = match error.cause {
             Cause::NotFound => locate::missing(self.source(), path),
             Cause::AccessDenied | Cause::NotPermitted => Reason::SourcePermission,
-            Cause::LeadsOutside | Cause::SymbolicLink => Reason::LinkUnusable { link: shown(self.source(), path) },
+            Cause::LeadsOutside | Cause::SymbolicLink => {
+                Reason::LinkUnusable { link: shown(self.source(), path) }
+            }
             _ => either_side(error, Side::Source),
         };
         ItemFailure { path: shown(self.source(), path), reason }

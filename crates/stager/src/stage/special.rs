@@ -28,7 +28,9 @@ fn make(run: &Run<'_>, target: &Path, how: &dyn Fn(&Path) -> Result<(), TreeErro
 fn put(run: &Run<'_>, entry: &Entry, target: &Path, found: &Metadata) -> Result<(), ItemFailure> {
     let temporary = run.temporary(target);
     let done = run.target().lstat(&temporary).and_then(|current| {
-        attributes::give(run, entry, found, &current, &|change| run.target().set_metadata(&temporary, change))?;
+        attributes::give(run, entry, found, &current, &|change| {
+            run.target().set_metadata(&temporary, change)
+        })?;
         run.target().rename(&temporary, target)
     });
     done.map_err(|error| {
@@ -86,7 +88,8 @@ pub fn hard_link(run: &Run<'_>, entry: Entry, existing: &Path, buffer: &mut [u8]
             worker::leave(run, &entry, None);
         }
         Err(TreeError {
-            cause: Cause::TooManyLinks | Cause::NotPermitted | Cause::Unsupported | Cause::CrossDevice, ..
+            cause: Cause::TooManyLinks | Cause::NotPermitted | Cause::Unsupported | Cause::CrossDevice,
+            ..
         }) => {
             warn_link_copied(run, &entry);
             copy::separately(run, entry, buffer);

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use super::entry::Entry;
 use super::locate::{self, tidy};
-use super::node::Node;
+use super::node::{Node, Target};
 use super::run::{Run, shown};
 use crate::failure::{ItemFailure, Reason};
 use crate::request::{Direction, ListPair, What};
@@ -110,7 +110,7 @@ impl<'w, 'r> Walker<'w, 'r> {
             return Err(ItemFailure { path: shown(run.source(), &source), reason });
         };
         let above = source.parent().unwrap_or(Path::new("")).to_path_buf();
-        let dir = Node::new(None, above, directory, None);
+        let dir = Node::new(None, above, Target { path: directory, is_fresh: false }, None);
         self.push(Entry { dir, name: name.to_owned(), renamed: Some(renamed.to_owned()), named: true });
         Ok(())
     }
@@ -144,15 +144,16 @@ impl<'w, 'r> Walker<'w, 'r> {
         if run.request.direction == Direction::In {
             locate::make_directories(run, directory)?;
         }
-        let (path, found) =
-            locate::follow(run.target(), directory).map_err(|error| run.target_failure(directory, error, 0))?;
+        let (path, found) = locate::follow(run.target(), directory)
+            .map_err(|error| run.target_failure(directory, error, 0))?;
         match found {
             Some(found) if found.kind == EntryKind::Directory => {
                 run.commit.will_write(run, &path, &found).map_err(|error| run.target_failure(&path, error, 0))
             }
             Some(found) => Err(locate::not_directory(run.target(), directory, found.kind)),
             None => {
-                let reason = Reason::TargetDirectoryMissing { nearest: locate::nearest(run.target(), directory) };
+                let reason =
+                    Reason::TargetDirectoryMissing { nearest: locate::nearest(run.target(), directory) };
                 Err(ItemFailure { path: shown(run.target(), directory), reason })
             }
         }
@@ -167,8 +168,11 @@ impl<'w, 'r> Walker<'w, 'r> {
         }
         let Some(first) = pairs.first() else { return Ok(()) };
         let above = tidy(&first.destination);
-        let Some(space) = above.ancestors().find_map(|above| run.target().space(above).ok()) else { return Ok(()) };
-        let Some(device) = above.ancestors().find_map(|above| run.target().lstat(above).ok()).map(|found| found.device)
+        let Some(space) = above.ancestors().find_map(|above| run.target().space(above).ok()) else {
+            return Ok(());
+        };
+        let Some(device) =
+            above.ancestors().find_map(|above| run.target().lstat(above).ok()).map(|found| found.device)
         else {
             return Ok(());
         };
@@ -198,7 +202,7 @@ impl<'w, 'r> Walker<'w, 'r> {
         let (target, made) = self.top(&pair.destination)?;
         self.refuse_overlap(&source, &found, &target)?;
         let apply = made.then_some(found);
-        let node = Node::new(None, source, target, apply);
+        let node = Node::new(None, source, Target { path: target, is_fresh: made }, apply);
         run.account.directories.add(1);
         self.descend(node);
         Ok(())
@@ -321,8 +325,9 @@ impl<'w, 'r> Walker<'w, 'r> {
         let source = level.node.source.join(&name);
         let target = level.node.target.join(&name);
         match self.make(&source, &target) {
-            Ok(found) => {
+            Ok((found, is_fresh)) => {
                 run.account.directories.add(1);
+                let target = Target { path: target, is_fresh };
                 Step::Into(Node::new(Some(Arc::clone(&level.node)), source, target, Some(found)))
             }
             Err(failure) => {
@@ -332,7 +337,8 @@ impl<'w, 'r> Walker<'w, 'r> {
         }
     }
 
-    fn make(&self, source: &Path, target: &Path) -> Result<Metadata, ItemFailure> {
+    /// What the source directory is, and whether the target had to be made.
+    fn make(&self, source: &Path, target: &Path) -> Result<(Metadata, bool), ItemFailure> {
         let run = self.run;
         let found = run.source().lstat(source).map_err(|error| run.source_failure(source, error))?;
         if self.target_top == Some((found.device, found.inode)) {
@@ -347,10 +353,10 @@ impl<'w, 'r> Walker<'w, 'r> {
                     return Err(locate::not_directory(run.target(), target, there.kind));
                 }
                 run.commit.will_write(run, target, &there).map_err(failure)?;
+                Ok((found, false))
             }
-            other => other.map_err(failure)?,
+            other => other.map(|()| (found, true)).map_err(failure),
         }
-        Ok(found)
     }
 }
 

@@ -1,0 +1,238 @@
+//! A stage killed in the middle leaves whole files and temporary ones, and the next run finishes it without copying everything
+//! again. Memory stays bounded however many entries there are. A disk that is full is said to be full.
+#![allow(missing_docs)]
+
+mod support;
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+use forebay_stager::{CancelToken, Direction, PosixTree, Reason, StageOptions, StageRequest, What, stage};
+use support::*;
+
+/// A child is never left behind.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn child(test: &str, place: &Path, direction: Direction) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command
+        .args(["--exact", test, "--nocapture"])
+        .env("STAGE_CHILD", place)
+        .env("STAGE_DIRECTION", if direction == Direction::In { "in" } else { "out" });
+    command
+}
+
+fn child_place() -> Option<(PathBuf, Direction)> {
+    let place = PathBuf::from(std::env::var_os("STAGE_CHILD")?);
+    let direction = std::env::var("STAGE_DIRECTION").unwrap();
+    Some((place, if direction == "in" { Direction::In } else { Direction::Out }))
+}
+
+fn options(place: &Path) -> StageOptions {
+    StageOptions { journal: Some(place.join("journal")), progress_interval_ms: 10, ..StageOptions::default() }
+}
+
+const FILES: u64 = 300;
+
+#[test]
+fn a_stage_killed_in_the_middle_is_finished_by_the_next() {
+    if let Some((place, direction)) = child_place() {
+        // Slow, so that the parent can choose the moment; says how far it is.
+        let tree = PosixTree::everywhere().unwrap();
+        let what = What::Directory(pair(&place.join("from"), &place.join("to")));
+        let request = StageRequest { direction, source: &tree, destination: &tree, what };
+        let slow = StageOptions { bytes_per_second_max: Some(30 << 20), ..options(&place) };
+        let progress = |snapshot: forebay_stager::StageProgress| println!("done {}", snapshot.files_done);
+        stage(&request, &slow, &progress, &CancelToken::new()).unwrap();
+        return;
+    }
+    for (direction, kill_at) in [(Direction::In, 40), (Direction::In, 250), (Direction::Out, 40)] {
+        let place = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+        fs::create_dir_all(from.join("sub")).unwrap();
+        for number in 0..FILES {
+            let name = if number % 2 == 0 { format!("f{number}") } else { format!("sub/f{number}") };
+            fs::write(from.join(name), content(100_000, number)).unwrap();
+        }
+        fs::write(from.join("large"), content(70 << 20, 1)).unwrap();
+        // One target exists beforehand: it must never be half.
+        fs::create_dir(&to).unwrap();
+        fs::write(to.join("f0"), "old").unwrap();
+        let mut running = Killed(
+            child("a_stage_killed_in_the_middle_is_finished_by_the_next", place.path(), direction)
+                .stdout(Stdio::piped())
+                .spawn()
+                .unwrap(),
+        );
+        let mut seen = 0;
+        for line in BufReader::new(running.0.stdout.take().unwrap()).lines() {
+            let line = line.unwrap();
+            if let Some(done) = line.rsplit_once("done ").and_then(|(_, done)| done.parse::<u64>().ok()) {
+                seen = done;
+            }
+            // A stage-out puts files in place in groups: the moment is one with bytes moved and none in place.
+            if seen >= kill_at || (direction == Direction::Out && temporaries_exist(&to)) {
+                break;
+            }
+        }
+        drop(running);
+        let known =
+            fs::read(place.path().join("journal")).unwrap().iter().filter(|byte| **byte == b'\n').count();
+        let source = look(&from);
+        for (path, found) in look(&to) {
+            let ours =
+                path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b".forebay-part-"));
+            let fresh = direction == Direction::In && path.starts_with("sub");
+            if found.kind == "file" && !ours && !fresh {
+                assert!(
+                    found.content == b"old" || found.content == source[&path].content,
+                    "{} is half",
+                    path.display()
+                );
+            }
+        }
+        let what = What::Directory(pair(&from, &to));
+        let report = stage_between(direction, what, &options(place.path())).unwrap();
+        if direction == Direction::In {
+            assert!(known > 10, "the child was killed before it had done anything: {known}");
+            assert!(report.files_skipped > 10 && report.files_skipped < FILES + 1, "{report:?}");
+        }
+        assert_eq!(report.files + report.files_skipped, FILES + 1);
+        let (mut left, mut right) = (source, look(&to));
+        left.remove(Path::new(""));
+        right.remove(Path::new(""));
+        assert_same(&left, &right);
+        assert!(!place.path().join("journal").exists(), "a finished stage needs no journal");
+    }
+}
+
+fn temporaries_exist(to: &Path) -> bool {
+    fs::read_dir(to)
+        .unwrap()
+        .flatten()
+        .any(|entry| entry.file_name().as_encoded_bytes().starts_with(b".forebay-part-"))
+}
+
+/// Peak resident memory of this process, in KiB.
+fn peak_kib() -> u64 {
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).unwrap();
+    line.split_whitespace().nth(1).unwrap().parse().unwrap()
+}
+
+/// What 100,000 entries may take: the bound stated in the documentation.
+const PEAK_KIB_MAX: u64 = 24 * 1024;
+
+#[test]
+fn a_hundred_thousand_entries_take_bounded_memory() {
+    if let Some((place, direction)) = child_place() {
+        let what = What::Directory(pair(&place.join("from"), &place.join("to")));
+        let quick = StageOptions { durable: Some(false), ..StageOptions::default() };
+        let report = stage_between(direction, what, &quick).unwrap();
+        assert_eq!(report.files + report.hard_links, 99_000);
+        println!("peak {}", peak_kib());
+        return;
+    }
+    let place = tempfile::tempdir().unwrap();
+    let from = place.path().join("from");
+    for directory in 0..1000 {
+        let directory = from.join(format!("directory-{:02}/d{directory}", directory % 50));
+        fs::create_dir_all(&directory).unwrap();
+        for file in 0..97 {
+            fs::write(directory.join(format!("a-file-name-of-usual-length-{file:05}")), b"x").unwrap();
+        }
+        for link in 0..2 {
+            fs::hard_link(
+                directory.join("a-file-name-of-usual-length-00000"),
+                directory.join(format!("link{link}")),
+            )
+            .unwrap();
+        }
+    }
+    let output = child("a_hundred_thousand_entries_take_bounded_memory", place.path(), Direction::In)
+        .output()
+        .unwrap();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let peak: u64 = text.lines().find_map(|line| line.rsplit_once("peak ")?.1.parse().ok()).expect(&text);
+    assert!(peak < PEAK_KIB_MAX, "peak {peak} KiB");
+    println!("peak {peak} KiB for 100,000 entries");
+}
+
+/// An XFS of a few hundred MiB on a loop device; unmounted and removed however the test ends.
+struct SmallXfs {
+    place: tempfile::TempDir,
+}
+
+impl SmallXfs {
+    fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let image = place.path().join("image");
+        let file = fs::File::create(&image).unwrap();
+        file.set_len(320 << 20).unwrap();
+        fs::create_dir(place.path().join("mount")).unwrap();
+        run(Command::new("mkfs.xfs").arg("-q").arg(&image));
+        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(place.path().join("mount")));
+        Self { place }
+    }
+
+    fn mount(&self) -> PathBuf {
+        self.place.path().join("mount")
+    }
+}
+
+impl Drop for SmallXfs {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.mount()).status();
+    }
+}
+
+fn run(command: &mut Command) {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+#[test]
+fn a_full_disk_is_said_to_be_full_and_keeps_what_it_had() {
+    let disk = SmallXfs::new();
+    let place = tempfile::tempdir().unwrap();
+    let from = place.path().join("from");
+    fs::create_dir(&from).unwrap();
+    fs::write(disk.mount().join("f3"), "old").unwrap();
+    for number in 0..8 {
+        fs::write(from.join(format!("f{number}")), content(60 << 20, number)).unwrap();
+    }
+    // A directory: found out on the way.
+    let failure = directory(Direction::Out, &from, &disk.mount()).unwrap_err();
+    let Reason::NoSpace { needed: Some(needed), free: Some(free) } = failure.first.reason else {
+        panic!("{failure}");
+    };
+    assert!(needed > 60 << 20 && free < 320 << 20, "{failure}");
+    for number in 0..8 {
+        let name = format!("f{number}");
+        if let Ok(there) = fs::read(disk.mount().join(&name)) {
+            assert!(there == b"old" || there == fs::read(from.join(&name)).unwrap(), "{name} is half");
+        }
+    }
+    assert_eq!(temporaries(&disk.mount()).len(), 0);
+    // A named file: found out before the first byte.
+    fs::write(from.join("huge"), content(400 << 20, 1)).unwrap();
+    let failure = file(Direction::Out, &from.join("huge"), &disk.mount().join("huge")).unwrap_err();
+    assert!(
+        matches!(failure.first.reason, Reason::NoSpace { needed: Some(n), .. } if n == 400 << 20),
+        "{failure}"
+    );
+    assert_eq!(failure.report.bytes_moved, 0);
+    run(Command::new("mount").args(["-o", "remount,ro"]).arg(disk.mount()));
+    let failure = file(Direction::Out, &from.join("f0"), &disk.mount().join("new")).unwrap_err();
+    assert_eq!(failure.first.reason, Reason::ReadOnly);
+}
