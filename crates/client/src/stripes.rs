@@ -7,7 +7,7 @@
 
 use crate::file::Striped;
 use forebay_model::layout::{Piece, Substripe};
-use forebay_wire::{FsError, Result, SeekWhat, Share, Span};
+use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Share, Span};
 use std::ops::Range;
 
 fn span(piece: &Piece) -> Span {
@@ -53,21 +53,38 @@ impl Striped {
     /// The parts of a range of the file, one for each substripe file that has some of it.
     fn parts(&self, range: Range<u64>) -> impl Iterator<Item = (Substripe, Range<u64>)> {
         let layout = self.layout;
+        let range = range.start..range.end.max(range.start);
         layout
             .all_substripes()
             .map(move |substripe| (substripe, layout.share_range(substripe, range.clone())))
             .filter(|(_, part)| part.start < part.end)
     }
 
-    /// Allocates a range. On failure the substripe files are as long as a file of `size` needs them.
-    pub(crate) fn allocate(&self, range: Range<u64>, keep_size: bool, size: u64) -> Result<()> {
-        for (substripe, part) in self.parts(range) {
-            let done =
-                self.share(substripe).and_then(|share| share.allocate(substripe.index, part, keep_size));
-            if let Err(error) = done {
+    /// `fallocate` of a file of `size` bytes, but for its length. On failure nothing reaches beyond `size`.
+    ///
+    /// A substripe file may always be as long as the file's length allows, so what lies within that is allocated with
+    /// the substripe files' own lengths; only what lies beyond keeps them.
+    pub(crate) fn fallocate(&self, range: Range<u64>, mode: FallocateMode, size: u64) -> Result<()> {
+        let keep = FallocateMode::KEEP_SIZE;
+        let what = FallocateMode(mode.0 & !keep.0);
+        if !mode.contains(keep) {
+            let done = self.fallocate_parts(range, what);
+            if done.is_err() {
                 self.cut(size)?;
-                return Err(error);
             }
+            return done;
+        }
+        if what == FallocateMode::PUNCH_HOLE {
+            return self.fallocate_parts(range, mode);
+        }
+        // Beyond the end first: a metered fragment refuses it.
+        self.fallocate_parts(range.start.max(size)..range.end, mode)?;
+        self.fallocate_parts(range.start..range.end.min(size), what)
+    }
+
+    fn fallocate_parts(&self, range: Range<u64>, mode: FallocateMode) -> Result<()> {
+        for (substripe, part) in self.parts(range) {
+            self.share(substripe)?.fallocate(substripe.index, part, mode)?;
         }
         Ok(())
     }
@@ -76,14 +93,6 @@ impl Striped {
         for substripe in self.layout.all_substripes() {
             let length = self.layout.share_len(substripe, size);
             self.share(substripe)?.cut(substripe.index, length)?;
-        }
-        Ok(())
-    }
-
-    /// Gives a range back; it reads as zeros.
-    pub(crate) fn punch(&self, range: Range<u64>) -> Result<()> {
-        for (substripe, part) in self.parts(range) {
-            self.share(substripe)?.punch(substripe.index, part)?;
         }
         Ok(())
     }

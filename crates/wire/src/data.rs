@@ -5,7 +5,7 @@
 //! for cutting and removing. Every method may be called from any thread.
 
 use crate::error::Result;
-use crate::flags::SeekWhat;
+use crate::flags::{FallocateMode, SeekWhat};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -70,11 +70,9 @@ pub trait Share: Send + Sync {
     /// only when space ran out. An error means that nothing was written.
     fn write(&self, spans: &[Span], buffer: &[u8]) -> Result<usize>;
 
-    /// Makes a range of a substripe file allocated. Unless `keep_size`, the substripe file reaches to its end.
-    fn allocate(&self, substripe: u32, range: Range<u64>, keep_size: bool) -> Result<()>;
-
-    /// Gives a range of a substripe file back; it reads as zeros.
-    fn punch(&self, substripe: u32, range: Range<u64>) -> Result<()>;
+    /// Allocates, zeroes or punches a range of a substripe file, as the local file system does. Punching one that is
+    /// not there does nothing.
+    fn fallocate(&self, substripe: u32, range: Range<u64>, mode: FallocateMode) -> Result<()>;
 
     /// Cuts a substripe file to at most this length. Never makes it longer.
     fn cut(&self, substripe: u32, length: u64) -> Result<()>;

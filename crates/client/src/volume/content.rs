@@ -1,7 +1,7 @@
 //! Operations on the content of open files.
 
 use super::Volume;
-use crate::file::{Body, Striped};
+use crate::file::Body;
 use crate::handles::{Handle, OpenFile};
 use forebay_wire::{FallocateMode, FsError, Result, SeekWhat};
 
@@ -97,10 +97,11 @@ impl Volume {
         match &*open.file.alone() {
             Body::Inline => stub.fallocate(offset, length, mode),
             Body::Striped(striped) => {
-                let size = stub.size()?;
-                let keep_size = mode.contains(FallocateMode::KEEP_SIZE);
-                change_allocation(striped, offset..end, mode, size)?;
-                if keep_size {
+                if !is_offered(mode) {
+                    return Err(FsError::Unsupported);
+                }
+                striped.fallocate(offset..end, mode, stub.size()?)?;
+                if mode.contains(FallocateMode::KEEP_SIZE) {
                     stub.was_changed()
                 } else {
                     stub.was_written(end)?
@@ -126,7 +127,7 @@ impl Volume {
     }
 
     /// Copies within the volume, by the local file system's means where both files are inline. Returns how much was
-    /// copied, which may be less than asked for; 0 at the end of the source.
+    /// copied, which may be less than asked for; 0 at the end of the source. Overlapping ranges of one file are refused.
     pub fn copy_range(
         &self,
         from: Handle,
@@ -146,6 +147,9 @@ impl Volume {
         let length = length.min(room);
         if length == 0 {
             return Ok(0);
+        }
+        if source.ino == target.ino && from_offset.abs_diff(to_offset) < length {
+            return Err(FsError::InvalidArgument);
         }
         if let Some(copied) = self.copy_inline(&source, from_offset, &target, to_offset, length)? {
             return Ok(copied);
@@ -198,22 +202,12 @@ impl Volume {
     }
 }
 
-/// `fallocate` of a striped file of `size` bytes, without its length.
-fn change_allocation(
-    striped: &Striped,
-    range: std::ops::Range<u64>,
-    mode: FallocateMode,
-    size: u64,
-) -> Result<()> {
+/// `fallocate` modes that make sense for content that is spread: nothing can be moved up or down.
+fn is_offered(mode: FallocateMode) -> bool {
     let keep = FallocateMode::KEEP_SIZE;
-    let keep_size = mode.contains(keep);
     match FallocateMode(mode.0 & !keep.0) {
-        FallocateMode::ALLOCATE => striped.allocate(range, keep_size, size),
-        FallocateMode::PUNCH_HOLE if keep_size => striped.punch(range),
-        FallocateMode::ZERO_RANGE => {
-            striped.punch(range.clone())?;
-            striped.allocate(range, keep_size, size)
-        }
-        _ => Err(FsError::Unsupported),
+        FallocateMode::ALLOCATE | FallocateMode::ZERO_RANGE => true,
+        FallocateMode::PUNCH_HOLE => mode.contains(keep),
+        _ => false,
     }
 }

@@ -158,7 +158,12 @@ impl LocalShare {
         Some(true)
     }
 
-    fn change(&self, substripe: u32, operation: impl Fn(Content<'_>) -> Result<()>) -> Result<()> {
+    fn change(
+        &self,
+        substripe: u32,
+        make: bool,
+        operation: impl Fn(Content<'_>) -> Result<()>,
+    ) -> Result<()> {
         let service = &*self.service;
         service.fragment.writable()?;
         let change = |content: Content<'_>, slot: &Slot| {
@@ -166,7 +171,7 @@ impl LocalShare {
             slot.dirty.store(true, Relaxed);
             done
         };
-        self.with(service, substripe, false, change).map(|_| ())
+        self.with(service, substripe, make, change).map(|_| ())
     }
 
     fn sync_names(&self, service: &LocalData) -> Result<()> {
@@ -229,25 +234,13 @@ impl Share for LocalShare {
         Ok(total)
     }
 
-    fn allocate(&self, substripe: u32, range: Range<u64>, keep_size: bool) -> Result<()> {
-        let service = &*self.service;
-        service.fragment.writable()?;
-        let mode = if keep_size { FallocateMode::KEEP_SIZE } else { FallocateMode::ALLOCATE };
-        let allocate = |content: Content<'_>, slot: &Slot| {
-            let done = content.fallocate(range.start, range.end - range.start, mode);
-            slot.dirty.store(true, Relaxed);
-            done
-        };
-        self.with(service, substripe, true, allocate).map(|_| ())
-    }
-
-    fn punch(&self, substripe: u32, range: Range<u64>) -> Result<()> {
-        let mode = FallocateMode::PUNCH_HOLE.with(FallocateMode::KEEP_SIZE);
-        self.change(substripe, |content| content.fallocate(range.start, range.end - range.start, mode))
+    fn fallocate(&self, substripe: u32, range: Range<u64>, mode: FallocateMode) -> Result<()> {
+        let make = !mode.contains(FallocateMode::PUNCH_HOLE);
+        self.change(substripe, make, |content| content.fallocate(range.start, range.end - range.start, mode))
     }
 
     fn cut(&self, substripe: u32, length: u64) -> Result<()> {
-        self.change(substripe, |content| {
+        self.change(substripe, false, |content| {
             let stat = rustix::fs::fstat(content.fd).map_err(host("stat of substripe"))?;
             if stat.st_size as u64 <= length { Ok(()) } else { content.set_length(length) }
         })
