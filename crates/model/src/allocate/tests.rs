@@ -154,6 +154,7 @@ fn deal_one_by_one(room: &[u64], order: &[usize], want: u64) -> Vec<u64> {
     let mut dealt = vec![0; room.len()];
     let mut left = want;
     while left > 0 {
+        assert!(order.iter().any(|&node| dealt[node] < room[node]), "more was promised than there is");
         for &node in order {
             if left > 0 && dealt[node] < room[node] {
                 dealt[node] += 1;
