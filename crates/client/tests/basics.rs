@@ -274,3 +274,8 @@ fn a_write_by_a_user_takes_the_set_id_bits() {
         assert_eq!(i.volume.getattr(attr.ino, None).unwrap().mode, 0o755);
     });
 }
+
+#[test]
+fn all_of_it_without_privilege() {
+    again_without_privilege("");
+}

@@ -175,3 +175,28 @@ pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     data.truncate(len);
     data
 }
+
+/// User and group that own nothing.
+const NOBODY: u32 = 65534;
+
+/// Runs the tests of this program whose names contain `filter` again as an ordinary user. Does nothing in that second
+/// run, so a test that calls it may match its own filter.
+pub fn again_without_privilege(filter: &str) {
+    if !rustix::process::geteuid().is_root() {
+        assert_eq!(rustix::process::geteuid().as_raw(), NOBODY, "run the tests as root or as {NOBODY}");
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let open = std::os::unix::fs::PermissionsExt::from_mode(0o777);
+    std::fs::set_permissions(directory.path(), open).unwrap();
+    // The program itself may lie where others may not look.
+    let program = directory.path().join("tests");
+    std::fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut command = std::process::Command::new(&program);
+    std::os::unix::process::CommandExt::gid(&mut command, NOBODY);
+    std::os::unix::process::CommandExt::uid(&mut command, NOBODY);
+    let output = command.arg(filter).env("TMPDIR", directory.path()).current_dir("/").output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{text}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(!text.contains(" 0 passed"), "no test ran: {text}");
+}
