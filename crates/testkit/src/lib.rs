@@ -3,7 +3,7 @@
 //! Tests only: no product crate depends on this one except for its own tests. Three layers:
 //!
 //! * things a test borrows and always gives back, also when it fails: [`scratch`], [`xfs_image`], [`process`],
-//!   [`mounted`], [`identity`], [`wait`], [`leaks`], [`random`];
+//!   [`mounted`], [`identity`], [`isolation`], [`wait`], [`leaks`], [`random`];
 //! * the suites, each of which takes the directory under test and knows nothing of who serves it: [`posix`] (a table
 //!   of what POSIX and Linux promise), [`exercise`] (random operations against an oracle);
 //! * the command `forebay-suite`, which runs a suite in a process of its own, so that the file system can be judged
@@ -13,6 +13,7 @@
 
 pub mod exercise;
 pub mod identity;
+pub mod isolation;
 pub mod leaks;
 mod map;
 pub mod mounted;

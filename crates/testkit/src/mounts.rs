@@ -1,4 +1,4 @@
-//! What is mounted where, from `/proc/self/mountinfo`, and getting rid of it.
+//! What is mounted where, from the mount table of the calling thread, and getting rid of it.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
@@ -17,7 +17,7 @@ pub struct Mount {
 
 /// All mounts this process sees, in the order they were made.
 pub fn all() -> Vec<Mount> {
-    let text = std::fs::read("/proc/self/mountinfo").expect("/proc is mounted");
+    let text = std::fs::read("/proc/thread-self/mountinfo").expect("/proc is mounted");
     text.split(|&byte| byte == b'\n').filter_map(parse).collect()
 }
 

@@ -5,7 +5,8 @@
 
 use super::serve::Orders;
 use forebay_testkit::process::{self, ProcessError};
-use forebay_testkit::{Finished, Identity, MountedProcess, Scratch, XfsImage};
+use forebay_testkit::xfs_image::SMALLEST_BYTES;
+use forebay_testkit::{Finished, Identity, MountedProcess, Scratch, XfsImage, isolation};
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -49,6 +50,7 @@ pub struct Ground {
     // Dropped in this order: first what uses, then what is used.
     mounted: Option<MountedProcess>,
     orders: Option<(Orders, Identity)>,
+    small_disks: Vec<XfsImage>,
     disk: XfsImage,
     scratch: Scratch,
     eyes: Identity,
@@ -69,9 +71,8 @@ impl Ground {
             "these tests mount and become other users: run them as root"
         );
         let scratch = Scratch::new("ground");
-        let bytes =
-            if room == Room::SmallDisk { forebay_testkit::xfs_image::SMALLEST_BYTES } else { DISK_BYTES };
-        let disk = XfsImage::create(scratch.path(), "disk", bytes).expect("an XFS image");
+        isolation::enter(&scratch.directory("device", 0o755)).expect("a mount namespace");
+        let disk = XfsImage::create(scratch.path(), "disk", DISK_BYTES).expect("an XFS image");
         let beside = owned_directory(&disk.path().join("beside"), eyes);
         copy_program(Path::new(env!("CARGO_BIN_EXE_forebay-suite")), &scratch.path().join("suite"));
         let mut ground = Ground {
@@ -79,12 +80,13 @@ impl Ground {
             orders: None,
             under: PathBuf::new(),
             beside,
+            small_disks: Vec::new(),
             disk,
             scratch,
             eyes: eyes.clone(),
         };
         let root = match way {
-            Way::LocalXfs => ground.disk.path().to_owned(),
+            Way::LocalXfs => ground.fragments(1, room, server).remove(0),
             _ => ground.serve(way, room, server),
         };
         ground.under = root.join("under");
@@ -104,10 +106,7 @@ impl Ground {
 
     fn serve(&mut self, way: Way, room: Room, server: &Identity) -> PathBuf {
         let count = if way == Way::Striped { 4 } else { 1 };
-        let disk = self.disk.path();
-        let fragments = (0..count)
-            .map(|number| owned_directory(&disk.join(format!("fragment{number}")), server))
-            .collect();
+        let fragments = self.fragments(count, room, server);
         let orders = Orders {
             mount_point: owned_directory(&self.scratch.path().join("mount"), server),
             fragments,
@@ -121,6 +120,23 @@ impl Ground {
         self.orders = Some((orders, server.clone()));
         self.mount();
         mount_point
+    }
+
+    /// Directories that belong to the server, each on a disk of its own if the disks are small.
+    fn fragments(&mut self, count: usize, room: Room, server: &Identity) -> Vec<PathBuf> {
+        let make = |number| {
+            let parent = match room {
+                Room::SmallDisk => {
+                    let name = format!("small{number}");
+                    let disk = XfsImage::create(self.scratch.path(), &name, SMALLEST_BYTES);
+                    self.small_disks.push(disk.expect("an XFS image"));
+                    self.scratch.path().join(name)
+                }
+                _ => self.disk.path().to_owned(),
+            };
+            owned_directory(&parent.join(format!("fragment{number}")), server)
+        };
+        (0..count).map(make).collect()
     }
 
     fn server_program(&self) -> PathBuf {
@@ -186,8 +202,8 @@ impl Ground {
         if let Some(mounted) = self.mounted.take() {
             mounted.unmount().unwrap_or_else(|error| panic!("{error}\n{log}"));
         }
-        let Ground { disk, scratch, .. } = self;
-        drop(disk);
+        let Ground { small_disks, disk, scratch, .. } = self;
+        drop((small_disks, disk));
         scratch.finish();
     }
 }
