@@ -199,11 +199,10 @@ impl Volume {
     /// Closes a handle. The content of a file without a name goes with its last handle.
     pub fn release(&self, handle: Handle) -> Result<()> {
         let open = self.handles.remove_file(handle)?;
-        let stored = open.file.stub.store_times();
         let ino = open.ino;
         drop(open);
         self.files.dropped(ino);
-        stored
+        Ok(())
     }
 
     /// Opens a directory for listing.
@@ -234,6 +233,7 @@ impl Volume {
 
     /// Capacity and free space of all fragments, inodes of the first.
     pub fn statfs(&self) -> Result<Statfs> {
+        self.metadata.give_back();
         let mut sum = Statfs { block_size: STATFS_BLOCK as u32, name_max: NAME_MAX, ..Statfs::default() };
         for (index, data) in self.data.iter().enumerate() {
             let space = data.space()?;

@@ -276,6 +276,64 @@ fn a_write_by_a_user_takes_the_set_id_bits() {
 }
 
 #[test]
+fn a_read_marks_the_access_time_only() {
+    on_all(|i| {
+        let ino = i.write_file("f", &[1; 10_000]);
+        let at = Timestamp { secs: 1000, nanos: 5 };
+        let old =
+            SetAttr { mtime: Some(SetTime::At(at)), atime: Some(SetTime::At(at)), ..SetAttr::default() };
+        let set = i.volume.setattr(me(), ino, None, &old).unwrap();
+        // Longer than a tick of the system's clock, so that a wrong mark would show.
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        i.read_file("f");
+        let read = i.volume.getattr(ino, None).unwrap();
+        assert_eq!((read.mtime, read.ctime), (set.mtime, set.ctime));
+        assert!(read.atime > at);
+    });
+}
+
+#[test]
+fn objects_without_a_name_are_still_themselves() {
+    on_all(|i| {
+        let v = &i.volume;
+        let fifo = v.mknod(me(), Ino::ROOT, name("p"), 0o010_600, 0).unwrap();
+        let d = v.mkdir(me(), Ino::ROOT, name("d"), 0o755).unwrap();
+        v.unlink(Ino::ROOT, name("p")).unwrap();
+        v.rmdir(Ino::ROOT, name("d")).unwrap();
+        for ino in [fifo.ino, d.ino] {
+            let change = SetAttr { mode: Some(0o640), ..SetAttr::default() };
+            assert_eq!(v.setattr(me(), ino, None, &change).unwrap().mode, 0o640);
+            let change = SetAttr { atime: Some(SetTime::Now), gid: Some(me().gid), ..SetAttr::default() };
+            v.setattr(me(), ino, None, &change).unwrap();
+            let attr = v.getattr(ino, None).unwrap();
+            assert_eq!((attr.mode, attr.nlink), (0o640, 0));
+            v.forget(ino, 1);
+            assert_eq!(v.getattr(ino, None), Err(FsError::Stale));
+        }
+    });
+}
+
+#[test]
+fn a_replaced_file_can_be_opened_by_who_found_it_before() {
+    on_all(|i| {
+        let v = &i.volume;
+        let data = pattern(1, 50_000);
+        let old = i.write_file("f", &data);
+        i.write_file("next", b"new");
+        v.rename(Ino::ROOT, name("next"), Ino::ROOT, name("f"), RenameMode::Replace).unwrap();
+        let opened = v.open(old, OpenFlags::READ_ONLY).unwrap();
+        assert_eq!(read_all(v, opened.handle), data);
+        assert_eq!(v.getattr(old, None).unwrap().nlink, 0);
+        v.release(opened.handle).unwrap();
+        assert_eq!(i.read_file("f"), b"new");
+        v.forget(old, 1);
+        assert_eq!(v.open(old, OpenFlags::READ_ONLY).err(), Some(FsError::Stale));
+        // Three bytes are left of all that.
+        assert!(i.substripe_files() <= 1);
+    });
+}
+
+#[test]
 fn all_of_it_without_privilege() {
     again_without_privilege("");
 }

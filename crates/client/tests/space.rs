@@ -220,6 +220,22 @@ fn limits_are_kept() {
     }
 }
 
+#[test]
+fn a_replaced_file_gives_its_space_when_it_is_needed() {
+    for shape in shapes() {
+        let i = Instance::new(shape);
+        let data = pattern(1, CAPACITY as usize * 3 / 4);
+        i.write_file("f", &data);
+        i.write_file("next", b"");
+        // The number of the old file is still held when its space is asked for.
+        let (from, to) = (OsStr::new("next"), OsStr::new("f"));
+        i.volume.rename(Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace).unwrap();
+        let (_, opened) = i.create("g");
+        assert_eq!(i.volume.write(opened.handle, 0, &data, false), Ok(data.len()));
+        assert_eq!(read_all(&i.volume, opened.handle), data);
+    }
+}
+
 /// One step in the life of a full instance.
 #[derive(Clone, Debug)]
 enum Step {

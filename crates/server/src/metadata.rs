@@ -15,6 +15,7 @@ mod annotation;
 mod attributes;
 mod create;
 mod directories;
+mod farewells;
 mod layout_attributes;
 mod listing;
 mod lookup;
@@ -30,6 +31,7 @@ use crate::fragment::{Fragment, make_directory};
 use crate::host::host;
 use crate::local::{Fragments, NamespaceSpec};
 use directories::Directories;
+use farewells::Farewells;
 use forebay_model::layout::{Layout, LayoutChoice};
 use forebay_wire::{DataService, FileId, FsError, Ino, Result};
 use std::collections::HashMap;
@@ -53,6 +55,7 @@ pub(crate) struct Tree {
     order: RwLock<()>,
     table: Mutex<Table>,
     directories: Directories,
+    farewells: Farewells,
     open: Mutex<HashMap<Ino, Weak<LocalStub>>>,
     data: Vec<Arc<LocalData>>,
     name: String,
@@ -86,6 +89,7 @@ impl Tree {
             order: RwLock::new(()),
             table: Mutex::new(Table::new()),
             directories: Directories::new(directories),
+            farewells: Farewells::default(),
             open: Mutex::default(),
             data,
             name: spec.name.clone(),

@@ -90,6 +90,9 @@ pub trait MetadataService: Send + Sync {
     fn listxattr(&self, ino: Ino) -> Result<Vec<u8>>;
     /// Removes an extended attribute.
     fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()>;
+    /// Gives the content back of files that have no name and that nobody has open, though somebody holds their numbers.
+    /// `true` when there were any: an operation that found no space is worth another try.
+    fn give_back(&self) -> bool;
     /// Files created since the namespace was made.
     fn files_created(&self) -> u64;
     /// All names and attributes are on disk afterwards.
@@ -103,16 +106,14 @@ pub trait Stub: Send + Sync {
     /// Length of the file in bytes.
     fn size(&self) -> Result<u64>;
     /// Content of a striped file was read: for the access time.
-    fn was_read(&self);
+    fn was_read(&self) -> Result<()>;
     /// Content of a striped file up to `end` was written: the file is at least that long afterwards and its times
     /// are new.
     fn was_written(&self, end: u64) -> Result<()>;
     /// Content of a striped file was changed without making it longer.
-    fn was_changed(&self);
+    fn was_changed(&self) -> Result<()>;
     /// Takes the set-user-id bit away, and the set-group-id bit of an executable.
     fn drop_suid_sgid(&self) -> Result<()>;
-    /// Stores the times that are only known in memory.
-    fn store_times(&self) -> Result<()>;
     /// Length, times and attributes, and the content if it is inline, are on disk afterwards.
     fn sync(&self, data_only: bool) -> Result<()>;
     /// The descriptor of an inline file, when reading and writing it directly counts and limits nothing wrongly.

@@ -35,7 +35,7 @@ impl Volume {
                 let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
                 if wanted > 0 {
                     striped.read(offset, &mut buffer[..wanted])?;
-                    stub.was_read();
+                    stub.was_read()?;
                 }
                 Ok(wanted)
             }
@@ -57,14 +57,14 @@ impl Volume {
         if kill_suid_sgid {
             open.file.stub.drop_suid_sgid()?;
         }
-        let done = match &*open.file.together() {
-            Body::Inline => open.file.stub.write(offset, &data[..wanted])?,
-            Body::Striped(striped) => {
-                let done = striped.write(offset, &data[..wanted])?;
-                open.file.stub.was_written(offset + done as u64)?;
-                done
-            }
-        };
+        let mut done = write_content(&open, offset, &data[..wanted]);
+        let is_short = done.map_or_else(|error| error == FsError::NoSpace, |done| done < wanted);
+        if is_short && self.metadata.give_back() {
+            let before = done.unwrap_or(0);
+            let more = write_content(&open, offset + before as u64, &data[before..wanted]);
+            done = more.map(|more| before + more).or(done);
+        }
+        let done = done?;
         self.written.count(offset, done);
         Ok(done)
     }
@@ -93,22 +93,11 @@ impl Volume {
         if end > self.max_file_size && !mode.contains(FallocateMode::KEEP_SIZE) {
             return Err(FsError::FileTooLarge);
         }
-        let stub = &open.file.stub;
-        match &*open.file.alone() {
-            Body::Inline => stub.fallocate(offset, length, mode),
-            Body::Striped(striped) => {
-                if !is_offered(mode) {
-                    return Err(FsError::Unsupported);
-                }
-                striped.fallocate(offset..end, mode, stub.size()?)?;
-                if mode.contains(FallocateMode::KEEP_SIZE) {
-                    stub.was_changed()
-                } else {
-                    stub.was_written(end)?
-                }
-                Ok(())
-            }
+        let done = fallocate_content(&open, offset..end, mode);
+        if done == Err(FsError::NoSpace) && self.metadata.give_back() {
+            return fallocate_content(&open, offset..end, mode);
         }
+        done
     }
 
     /// The first stored or not stored byte at or after `offset`; the end of the file counts as not stored. `NoData` at
@@ -209,5 +198,35 @@ fn is_offered(mode: FallocateMode) -> bool {
         FallocateMode::ALLOCATE | FallocateMode::ZERO_RANGE => true,
         FallocateMode::PUNCH_HOLE => mode.contains(keep),
         _ => false,
+    }
+}
+
+/// Writes all, or a prefix when space runs out; an error means that nothing was written.
+fn write_content(open: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
+    match &*open.file.together() {
+        Body::Inline => open.file.stub.write(offset, data),
+        Body::Striped(striped) => {
+            let done = striped.write(offset, data)?;
+            open.file.stub.was_written(offset + done as u64)?;
+            Ok(done)
+        }
+    }
+}
+
+fn fallocate_content(open: &OpenFile, range: std::ops::Range<u64>, mode: FallocateMode) -> Result<()> {
+    let stub = &open.file.stub;
+    match &*open.file.alone() {
+        Body::Inline => stub.fallocate(range.start, range.end - range.start, mode),
+        Body::Striped(striped) => {
+            if !is_offered(mode) {
+                return Err(FsError::Unsupported);
+            }
+            striped.fallocate(range.clone(), mode, stub.size()?)?;
+            if mode.contains(FallocateMode::KEEP_SIZE) {
+                stub.was_changed()
+            } else {
+                stub.was_written(range.end)
+            }
+        }
     }
 }

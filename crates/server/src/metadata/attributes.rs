@@ -15,7 +15,7 @@ use super::lookup::{Object, Reach, mark_of, visible_mode};
 use crate::host::host;
 use forebay_wire::{Attr, DataService, FileKind, FsError, Ino, Result, SetAttr, SetTime, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
@@ -95,6 +95,7 @@ impl Tree {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
                 rustix::fs::chownat(&place.directory, &place.name, uid, gid, flags)
             }
+            Reach::Node(node) => rustix::fs::chownat(node, "", uid, gid, AtFlags::EMPTY_PATH),
         }
         .map_err(host("set owner"))?;
         // The local file system took the bits from the stub's own mode; the one that users see has to follow.
@@ -110,6 +111,8 @@ impl Tree {
                 Reach::Place(place) => {
                     rustix::fs::chmodat(&place.directory, &place.name, raw, AtFlags::empty())
                 }
+                // A descriptor that only stands for an object is changed through its name in `/proc`.
+                Reach::Node(node) => rustix::fs::chmod(format!("/proc/self/fd/{}", node.as_raw_fd()), raw),
             }
             .map_err(host("set mode"))
         };
@@ -173,10 +176,10 @@ impl Tree {
         let times = Timestamps { last_access: spec(change.atime), last_modification: spec(change.mtime) };
         match &object.reach {
             Reach::Stub(stub) => {
-                // What was read and written before is older than what is set now.
-                stub.store_times()?;
+                stub.was_looked_at();
                 rustix::fs::futimens(stub.descriptor(), &times)
             }
+            Reach::Node(node) => rustix::fs::utimensat(node, "", &times, AtFlags::EMPTY_PATH),
             Reach::Place(place) => {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
                 rustix::fs::utimensat(&place.directory, &place.name, &times, flags)

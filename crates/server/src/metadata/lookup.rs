@@ -2,6 +2,7 @@
 
 use super::Tree;
 use super::annotation::{ATTRIBUTE, Annotation, TEXT_MAX};
+use super::farewells::Kept;
 use super::stub::LocalStub;
 use super::table::Link;
 use crate::fragment::DIRECTORY;
@@ -38,6 +39,8 @@ pub(super) struct Place {
 pub(super) enum Reach {
     Stub(Arc<LocalStub>),
     Place(Place),
+    /// A descriptor that stands for an object without a name.
+    Node(Arc<OwnedFd>),
 }
 
 /// An object with what is known of it.
@@ -69,6 +72,10 @@ impl Object {
         match &self.reach {
             Reach::Stub(stub) => Ok(Opened::Stub(stub.clone())),
             Reach::Place(place) => inspect(&place.directory, &place.name).map(Opened::Own),
+            Reach::Node(node) if self.kind == FileKind::Directory => {
+                inspect(node, OsStr::new(".")).map(Opened::Own)
+            }
+            Reach::Node(_) => Err(FsError::Stale),
         }
     }
 }
@@ -187,6 +194,11 @@ impl Tree {
             let annotation = stub.annotation();
             return Ok(Object { reach: Reach::Stub(stub), kind: FileKind::Regular, stat, annotation });
         }
+        if let Some(Kept::Node(node)) = self.farewells.get(ino) {
+            let stat = rustix::fs::fstat(&node).map_err(host("stat"))?;
+            let annotation = self.table().get(ino).and_then(|entry| entry.annotation).unwrap_or_default();
+            return Ok(Object { kind: kind_of(&stat)?, reach: Reach::Node(node), stat, annotation });
+        }
         let place = self.place(ino)?;
         let stat = stat_at(&place.directory, &place.name)?;
         if self.number(stat.st_ino) != ino {
@@ -248,7 +260,7 @@ impl Tree {
             attr.blocks = self.blocks(attr.size, annotation)?;
             attr.block_size = STRIPED_BLOCK_SIZE;
             if let Some(stub) = self.opened(attr.ino) {
-                stub.show_times(&mut attr);
+                stub.was_looked_at();
             }
         }
         Ok(attr)

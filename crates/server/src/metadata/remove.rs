@@ -6,13 +6,14 @@
 //! 2. the substripe files are removed, or, if the file is open, when it is closed.
 
 use super::Tree;
+use super::farewells::Kept;
 use super::lookup::{Object, Place, Reach, check_name, kind_of, stat_at};
 use super::stub::LocalStub;
 use crate::content::counted;
 use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result};
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Mode, OFlags};
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,6 +26,8 @@ pub(super) struct Remains {
     striped: Option<(FileId, Layout)>,
     /// Bytes of an inline file that the meter has to forget.
     inline: u64,
+    /// Objects that were kept and had to go.
+    gone: Vec<Kept>,
 }
 
 impl Tree {
@@ -38,8 +41,11 @@ impl Tree {
             if object.kind == FileKind::Directory {
                 return Err(FsError::IsDirectory);
             }
+            let kept = self.hold_node(&directory, name, &object);
             rustix::fs::unlinkat(&directory, name, AtFlags::empty()).map_err(host("unlink"))?;
-            self.lost_name(parent, name, &object)?
+            let mut remains = self.lost_name(parent, name, &object)?;
+            self.keep(&object, kept, &mut remains);
+            remains
         };
         self.clear(remains);
         Ok(())
@@ -48,12 +54,50 @@ impl Tree {
     /// One system call, under the exclusive lock.
     pub(super) fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
         check_name(name)?;
-        let _order = self.exclusive();
-        self.fragment().writable()?;
-        let directory = self.directory(parent)?;
-        let object = self.object_at(&directory, name)?;
-        rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR).map_err(host("remove directory"))?;
-        self.lost_name(parent, name, &object).map(|_| ())
+        let remains = {
+            let _order = self.exclusive();
+            self.fragment().writable()?;
+            let directory = self.directory(parent)?;
+            let object = self.object_at(&directory, name)?;
+            let kept = self.hold_node(&directory, name, &object);
+            rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR).map_err(host("remove directory"))?;
+            let mut remains = self.lost_name(parent, name, &object)?;
+            self.keep(&object, kept, &mut remains);
+            remains
+        };
+        self.clear(remains);
+        Ok(())
+    }
+
+    /// A descriptor that stands for anything but a regular file whose last name is about to go while somebody holds its
+    /// number. Without one its last attributes answer for it.
+    pub(super) fn hold_node(&self, directory: &OwnedFd, name: &OsStr, object: &Object) -> Option<Kept> {
+        let is_last = object.kind == FileKind::Directory || object.stat.st_nlink == 1;
+        let wanted = is_last && object.kind != FileKind::Regular;
+        if !wanted || !self.table().is_held(self.number(object.stat.st_ino)) {
+            return None;
+        }
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let node = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
+        Some(Kept::Node(Arc::new(node)))
+    }
+
+    /// The same for a regular file that is about to be replaced: its stub, open.
+    pub(super) fn hold_stub(&self, object: &Object) -> Option<Kept> {
+        let ino = self.number(object.stat.st_ino);
+        let is_last = object.kind == FileKind::Regular && object.stat.st_nlink == 1;
+        if !is_last || !self.table().is_held(ino) {
+            return None;
+        }
+        let Reach::Place(place) = &object.reach else { return None };
+        self.open_stub_at(place, object).ok().map(Kept::Stub)
+    }
+
+    /// Keeps what was held of an object that lost its last name.
+    pub(super) fn keep(&self, object: &Object, kept: Option<Kept>, remains: &mut Remains) {
+        if let Some(kept) = kept {
+            remains.gone = self.farewells.keep(self.number(object.stat.st_ino), kept);
+        }
     }
 
     /// The object under a name, which is not necessarily known to anybody.
@@ -91,6 +135,7 @@ impl Tree {
 
     /// Removes the content of a file whose last name is gone.
     pub(super) fn clear(&self, remains: Remains) {
+        drop(remains.gone);
         if let Some((file, layout)) = remains.striped {
             self.purge(file, layout);
         }

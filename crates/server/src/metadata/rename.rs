@@ -31,8 +31,18 @@ impl Tree {
                 RenameMode::NoReplace => RenameFlags::NOREPLACE,
                 RenameMode::Exchange => RenameFlags::EXCHANGE,
             };
+            let kept = match &replaced {
+                Some(other) if mode == RenameMode::Replace => {
+                    self.hold_stub(other).or_else(|| self.hold_node(&target, to.1, other))
+                }
+                _ => None,
+            };
             rustix::fs::renameat_with(&source, from.1, &target, to.1, flags).map_err(host("rename"))?;
-            self.tell_table(from, to, mode, &moved, replaced)?
+            let mut remains = self.tell_table(from, to, mode, &moved, &replaced)?;
+            if let (Some(remains), Some(other)) = (&mut remains, &replaced) {
+                self.keep(other, kept, remains);
+            }
+            remains
         };
         if let Some(remains) = remains {
             self.clear(remains);
@@ -46,7 +56,7 @@ impl Tree {
         to: (Ino, &OsStr),
         mode: RenameMode,
         moved: &Object,
-        replaced: Option<Object>,
+        replaced: &Option<Object>,
     ) -> Result<Option<super::remove::Remains>> {
         let ino = self.number(moved.stat.st_ino);
         let link = |(parent, name): (Ino, &OsStr)| Link { parent, name: name.to_owned() };
@@ -54,7 +64,7 @@ impl Tree {
             // Two names of one file: the local file system leaves both.
             return Ok(None);
         }
-        let remains = match &replaced {
+        let remains = match replaced {
             Some(other) if mode == RenameMode::Exchange => {
                 self.table().moved(self.number(other.stat.st_ino), to.0, to.1, link(from));
                 None

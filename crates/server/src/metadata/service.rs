@@ -2,7 +2,7 @@
 
 use super::Tree;
 use super::listing::LocalDirectory;
-use super::lookup::kind_of;
+use super::lookup::{Object, Place, Reach, kind_of};
 use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::host::host;
@@ -32,10 +32,19 @@ impl Tree {
             FileKind::Directory => return Err(FsError::IsDirectory),
             _ => return Err(FsError::InvalidArgument),
         }
-        let place = match object.reach {
-            super::lookup::Reach::Stub(stub) => return Ok(stub),
-            super::lookup::Reach::Place(place) => place,
-        };
+        match &object.reach {
+            Reach::Stub(stub) => Ok(stub.clone()),
+            Reach::Place(place) => self.open_stub_at(place, &object),
+            Reach::Node(_) => Err(FsError::Stale),
+        }
+    }
+
+    /// Opens the stub of a regular file under a name.
+    pub(super) fn open_stub_at(&self, place: &Place, object: &Object) -> Result<Arc<LocalStub>> {
+        let ino = self.number(object.stat.st_ino);
+        if let Some(stub) = self.opened(ino) {
+            return Ok(stub);
+        }
         let open =
             |flags: OFlags| rustix::fs::openat(&place.directory, &place.name, STUB | flags, Mode::empty());
         let fd = match open(OFlags::RDWR) {
@@ -64,7 +73,9 @@ impl MetadataService for Tree {
     }
 
     fn forget(&self, ino: Ino, count: u64) {
-        self.table().forget(ino, count);
+        let none_left = self.table().forget(ino, count);
+        // Dropped here, outside the locks: it may be the last that keeps a file's content.
+        drop(none_left.then(|| self.farewells.take(ino)));
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
@@ -136,6 +147,10 @@ impl MetadataService for Tree {
 
     fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
         Tree::removexattr(self, ino, name)
+    }
+
+    fn give_back(&self) -> bool {
+        !self.farewells.take_files().is_empty()
     }
 
     fn files_created(&self) -> u64 {

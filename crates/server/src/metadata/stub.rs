@@ -1,12 +1,13 @@
 //! An open regular file: the stub's descriptor and what is only known while it is open.
 //!
-//! Times of a striped file's reads and writes are kept in memory and stored when the file is closed, synced or its
-//! attributes are set; whoever asks for attributes meanwhile is shown them.
+//! Times of a striped file's reads and writes are the stub's: a write sets them, a read reads the stub so that the local
+//! file system marks it by its own rules. Both at most once in a tick of the system's clock, which is all that local
+//! file systems resolve, unless somebody looked at the times since.
 //!
 //! Order of events of a write to a striped file, and what a crash after each leaves:
 //! 1. data goes to the substripe files: it lies beyond the length if the file grows, and the walk after a crash cuts it;
 //! 2. the stub grows to the new end, if the file grows: the data is there;
-//! 3. the times are stored, later: the data has the times of the stub's last growth.
+//! 3. the times are set, unless they were in this tick: a write in place can have the times of the one before.
 //!
 //! So the stub's length is right at every moment, also after the process was killed. A write to an inline file is one
 //! write of the local file system.
@@ -19,8 +20,8 @@ use super::Tree;
 use super::annotation::Annotation;
 use crate::content::{Accounting, Content, counted};
 use crate::host::host;
-use forebay_wire::{Attr, FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub, Timestamp};
-use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
+use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::any::Any;
@@ -28,9 +29,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
-/// Seconds after which a read is noted even if no write came in between, as the kernel's `relatime` does.
-const READ_NOTED_AGAIN_S: i64 = 24 * 60 * 60;
 const NANOS: u64 = 1_000_000_000;
+/// No tick: nothing was marked yet.
+const NEVER: u64 = 0;
 
 /// See the module.
 pub(crate) struct LocalStub {
@@ -42,9 +43,9 @@ pub(crate) struct LocalStub {
     /// Length of a striped file in bytes.
     size: AtomicU64,
     growing: Mutex<()>,
-    /// Last write and last read that are not stored, in nanoseconds since the epoch; 0 is none.
-    written_at: AtomicU64,
-    read_at: AtomicU64,
+    /// Ticks of the system's clock in which a write and a read were last marked, in nanoseconds since the epoch.
+    marked_write: AtomicU64,
+    marked_read: AtomicU64,
     /// The set-user-id or set-group-id bit may be set.
     privileged_bits: AtomicBool,
     /// The file has no name any more.
@@ -66,8 +67,8 @@ impl LocalStub {
             size: AtomicU64::new(stat.st_size as u64),
             accounting,
             growing: Mutex::new(()),
-            written_at: AtomicU64::new(0),
-            read_at: AtomicU64::new(0),
+            marked_write: AtomicU64::new(NEVER),
+            marked_read: AtomicU64::new(NEVER),
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
@@ -116,34 +117,21 @@ impl LocalStub {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         rustix::fs::ftruncate(&self.fd, length).map_err(host("set the length of a stub"))?;
         self.size.store(length, SeqCst);
-        self.written_at.store(0, Relaxed);
+        self.was_looked_at();
         Ok(())
     }
 
-    /// Puts the times that are not stored into attributes.
-    pub(super) fn show_times(&self, attr: &mut Attr) {
-        let (written, read) = (self.written_at.load(Relaxed), self.read_at.load(Relaxed));
-        if written != 0 {
-            attr.mtime = timestamp(written);
-            attr.ctime = attr.ctime.max(attr.mtime);
-        }
-        if read != 0 && is_read_noted(attr.atime, attr.mtime.max(attr.ctime), timestamp(read)) {
-            attr.atime = timestamp(read);
-        }
+    /// Somebody looked at the times, or set them: the next read or write marks them, however soon it comes.
+    pub(super) fn was_looked_at(&self) {
+        self.marked_write.store(NEVER, Relaxed);
+        self.marked_read.store(NEVER, Relaxed);
     }
 
-    fn times_to_store(&self, stat: &Stat, written: u64, read: u64) -> Option<Timestamps> {
-        let time = |secs: i64, nanos: u64| Timestamp { secs, nanos: nanos as u32 };
-        let atime = time(stat.st_atime, stat.st_atime_nsec);
-        let stored = time(stat.st_mtime, stat.st_mtime_nsec).max(time(stat.st_ctime, stat.st_ctime_nsec));
-        let changed = if written != 0 { timestamp(written) } else { stored };
-        let noted = read != 0 && is_read_noted(atime, changed, timestamp(read));
-        let omit = Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT };
-        let spec = |nanos: u64| Timespec { tv_sec: (nanos / NANOS) as i64, tv_nsec: (nanos % NANOS) as _ };
-        (written != 0 || noted).then(|| Timestamps {
-            last_access: if noted { spec(read) } else { omit },
-            last_modification: if written != 0 { spec(written) } else { omit },
-        })
+    /// The current tick, if `marked` is of an earlier one.
+    fn tick_to_mark(&self, marked: &AtomicU64) -> Option<u64> {
+        let tick = clock_gettime(ClockId::RealtimeCoarse);
+        let tick = tick.tv_sec as u64 * NANOS + tick.tv_nsec as u64;
+        (marked.load(Relaxed) != tick).then_some(tick)
     }
 
     /// Removes the content of a file without a name. Nobody else holds the stub.
@@ -164,21 +152,6 @@ fn has_privileged_bits(mode: u32, annotation: &Annotation) -> bool {
     annotation.mode.unwrap_or(mode) & 0o6000 != 0
 }
 
-fn now() -> u64 {
-    let now = clock_gettime(ClockId::Realtime);
-    // Zero means "none", so a clock before the epoch counts as one nanosecond after it.
-    (now.tv_sec.max(0) as u64 * NANOS + now.tv_nsec as u64).max(1)
-}
-
-fn timestamp(nanos: u64) -> Timestamp {
-    Timestamp { secs: (nanos / NANOS) as i64, nanos: (nanos % NANOS) as u32 }
-}
-
-/// The rule of `relatime`: a read is noted if it is the first since a change, or a day after the last one noted.
-fn is_read_noted(atime: Timestamp, changed: Timestamp, read: Timestamp) -> bool {
-    atime <= changed || read.secs - atime.secs >= READ_NOTED_AGAIN_S
-}
-
 impl Stub for LocalStub {
     fn placement(&self) -> Placement {
         self.annotation().placement()
@@ -192,11 +165,12 @@ impl Stub for LocalStub {
         Ok(stat.st_size as u64)
     }
 
-    fn was_read(&self) {
-        // The first read that is not stored yet is as good as the last one: `relatime` would not note the others.
-        if self.read_at.load(Relaxed) == 0 {
-            self.read_at.store(now(), Relaxed);
-        }
+    fn was_read(&self) -> Result<()> {
+        let Some(tick) = self.tick_to_mark(&self.marked_read) else { return Ok(()) };
+        // Reading the stub lets the local file system mark the access time by its own rules, and nothing else.
+        rustix::io::pread(&self.fd, &mut [0; 1], 0).map_err(host("mark a read"))?;
+        self.marked_read.store(tick, Relaxed);
+        Ok(())
     }
 
     fn was_written(&self, end: u64) -> Result<()> {
@@ -207,12 +181,20 @@ impl Stub for LocalStub {
                 self.size.store(end, SeqCst);
             }
         }
-        self.was_changed();
-        Ok(())
+        self.was_changed()
     }
 
-    fn was_changed(&self) {
-        self.written_at.store(now(), Relaxed);
+    fn was_changed(&self) -> Result<()> {
+        let Some(tick) = self.tick_to_mark(&self.marked_write) else { return Ok(()) };
+        self.marked_write.store(tick, Relaxed);
+        let times = Timestamps {
+            last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+            last_modification: Timespec { tv_sec: 0, tv_nsec: UTIME_NOW },
+        };
+        rustix::fs::futimens(&self.fd, &times).map_err(host("mark a write"))?;
+        // The next read comes after this.
+        self.marked_read.store(NEVER, Relaxed);
+        Ok(())
     }
 
     fn drop_suid_sgid(&self) -> Result<()> {
@@ -222,26 +204,7 @@ impl Stub for LocalStub {
         self.tree.drop_suid_sgid(self.ino)
     }
 
-    fn store_times(&self) -> Result<()> {
-        let (written, read) = (self.written_at.load(Relaxed), self.read_at.load(Relaxed));
-        if written == 0 && read == 0 {
-            return Ok(());
-        }
-        let stat = rustix::fs::fstat(&self.fd).map_err(host("stat"))?;
-        let stored = match self.times_to_store(&stat, written, read) {
-            Some(times) => rustix::fs::futimens(&self.fd, &times).map_err(host("store times")),
-            None => Ok(()),
-        };
-        // A write that came in between stays to be stored.
-        let _ = self.written_at.compare_exchange(written, 0, Relaxed, Relaxed);
-        let _ = self.read_at.compare_exchange(read, 0, Relaxed, Relaxed);
-        stored
-    }
-
     fn sync(&self, data_only: bool) -> Result<()> {
-        if !data_only {
-            self.store_times()?;
-        }
         let done = if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
         self.tree.fragment().synced(done)
     }
@@ -307,9 +270,6 @@ impl Drop for LocalStub {
         drop(open);
         if self.nameless.load(SeqCst) {
             self.purge();
-        } else {
-            // Nobody is left to be told; the times of the stub's last growth stand.
-            let _ = self.store_times();
         }
     }
 }

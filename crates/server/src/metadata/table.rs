@@ -83,15 +83,21 @@ impl Table {
         generation
     }
 
-    /// Gives references back.
-    pub(crate) fn forget(&mut self, ino: Ino, count: u64) {
+    /// Gives references back. `true` when there are none left.
+    pub(crate) fn forget(&mut self, ino: Ino, count: u64) -> bool {
         if ino == Ino::ROOT {
-            return;
+            return false;
         }
-        if let Some(entry) = self.entries.get_mut(&ino) {
-            entry.references = entry.references.saturating_sub(count);
-            self.drop_if_unused(ino);
-        }
+        let Some(entry) = self.entries.get_mut(&ino) else { return true };
+        entry.references = entry.references.saturating_sub(count);
+        let none_left = entry.references == 0;
+        self.drop_if_unused(ino);
+        none_left
+    }
+
+    /// Somebody holds a reference.
+    pub(crate) fn is_held(&self, ino: Ino) -> bool {
+        self.entries.get(&ino).is_some_and(|entry| entry.references > 0)
     }
 
     /// A name was removed, or taken over by another object. `attr` are the object's attributes without the name.

@@ -84,7 +84,7 @@ proptest! {
             let parent = parent.min(ino - 1);
             match what {
                 0 => { table.found(Ino(ino), link(parent, name), Annotation::default()); }
-                1 => table.forget(Ino(ino), count),
+                1 => { table.forget(Ino(ino), count); }
                 2 => table.lost(Ino(ino), Ino(parent), OsStr::new(name), attr(0)),
                 _ => table.moved(Ino(ino), Ino(parent), OsStr::new(name), link(1, "moved")),
             }

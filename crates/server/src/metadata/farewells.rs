@@ -1,0 +1,100 @@
+//! Objects that lost their last name while somebody still holds their number.
+//!
+//! A kernel looks a name up and opens the number a moment later; when the name was given to another file in between,
+//! the open must still succeed. And a kernel may have a fifo or a directory open without telling us. So the object is
+//! kept: the stub of a replaced regular file is held open, of anything else a descriptor that stands for it.
+//!
+//! Kept until the number is forgotten, or until there are too many (then the oldest goes), or, for regular files, until
+//! space is needed. After that its last attributes still answer for it ([`super::table`]).
+//!
+//! Any thread may call. What is taken out is dropped by the caller, outside the lock: dropping the stub of a file
+//! without a name removes its content.
+
+use super::stub::LocalStub;
+use forebay_wire::Ino;
+use std::collections::{HashMap, VecDeque};
+use std::os::fd::OwnedFd;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Objects kept, at most.
+const KEPT_MAX: usize = 256;
+
+/// What keeps an object.
+#[derive(Clone)]
+pub(super) enum Kept {
+    /// Found through the list of open stubs.
+    Stub(#[expect(dead_code, reason = "it is only there to be dropped")] Arc<LocalStub>),
+    Node(Arc<OwnedFd>),
+}
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Farewells {
+    /// Numbers kept; read without the lock, since there are almost always none.
+    count: AtomicUsize,
+    kept: Mutex<Objects>,
+}
+
+#[derive(Default)]
+struct Objects {
+    by_number: HashMap<Ino, Kept>,
+    /// Oldest first; may name some that are gone.
+    order: VecDeque<Ino>,
+}
+
+impl Farewells {
+    fn objects(&self) -> MutexGuard<'_, Objects> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_empty(&self) -> bool {
+        self.count.load(SeqCst) == 0
+    }
+
+    /// Keeps an object; returns what has to go for it.
+    #[must_use = "to be dropped outside any lock"]
+    pub(super) fn keep(&self, ino: Ino, kept: Kept) -> Vec<Kept> {
+        let mut objects = self.objects();
+        let mut gone: Vec<Kept> = objects.by_number.insert(ino, kept).into_iter().collect();
+        objects.order.push_back(ino);
+        while objects.order.len() > KEPT_MAX {
+            let oldest = objects.order.pop_front();
+            gone.extend(oldest.and_then(|oldest| objects.by_number.remove(&oldest)));
+        }
+        self.count.store(objects.by_number.len(), SeqCst);
+        gone
+    }
+
+    pub(super) fn get(&self, ino: Ino) -> Option<Kept> {
+        if self.is_empty() { None } else { self.objects().by_number.get(&ino).cloned() }
+    }
+
+    /// Stops keeping an object.
+    #[must_use = "to be dropped outside any lock"]
+    pub(super) fn take(&self, ino: Ino) -> Option<Kept> {
+        if self.is_empty() {
+            return None;
+        }
+        let mut objects = self.objects();
+        let gone = objects.by_number.remove(&ino);
+        if objects.by_number.is_empty() {
+            objects.order.clear();
+        }
+        self.count.store(objects.by_number.len(), SeqCst);
+        gone
+    }
+
+    /// Stops keeping regular files.
+    #[must_use = "to be dropped outside any lock"]
+    pub(super) fn take_files(&self) -> Vec<Kept> {
+        if self.is_empty() {
+            return Vec::new();
+        }
+        let mut objects = self.objects();
+        let is_file = |kept: &Kept| matches!(kept, Kept::Stub(_));
+        let gone = objects.by_number.extract_if(|_, kept| is_file(kept)).map(|(_, kept)| kept).collect();
+        self.count.store(objects.by_number.len(), SeqCst);
+        gone
+    }
+}
