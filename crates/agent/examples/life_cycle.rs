@@ -13,7 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Instant;
 
-const STEPS: [&str; 8] = ["detect", "create", "attach", "mount", "write", "unmount", "detach", "destroy"];
+const STEPS: [&str; 9] =
+    ["detect", "create", "attach", "mount", "write", "unmount", "detach", "destroy", "discard"];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -65,30 +66,38 @@ fn life(
     let place = place.path().canonicalize()?;
     let mut begin = Instant::now();
     let mut step = 0;
-    let mut done = || {
+    let mut done = |begin: &mut Instant| {
         times[step].push(begin.elapsed().as_secs_f64() * 1e3);
         step += 1;
-        begin = Instant::now();
+        *begin = Instant::now();
     };
     let capabilities = Capabilities::detect();
-    done();
+    done(&mut begin);
     let agent = Agent::new(place.join("instances"), capabilities);
     let description = description(&place, fragments, capacity);
     agent.create_instance(&description, Some(way))?;
-    done();
+    done(&mut begin);
     let mut attachment = agent.attach(description.instance)?;
-    done();
+    done(&mut begin);
     let configuration = description.configurations[0].id;
     let mount = attachment.mount(configuration)?;
-    done();
+    done(&mut begin);
     std::fs::write(mount.join("result"), "42")?;
-    done();
+    done(&mut begin);
     attachment.unmount(configuration)?;
-    done();
+    done(&mut begin);
     attachment.detach()?;
-    done();
+    done(&mut begin);
     agent.destroy_instance(description.instance)?;
-    done();
+    done(&mut begin);
+    // A second one, for the last step that replaces the two before.
+    agent.create_instance(&description, Some(way))?;
+    let mut attachment = agent.attach(description.instance)?;
+    attachment.mount(configuration)?;
+    attachment.unmount(configuration)?;
+    begin = Instant::now();
+    attachment.discard()?;
+    done(&mut begin);
     Ok(())
 }
 

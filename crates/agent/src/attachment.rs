@@ -102,7 +102,8 @@ impl Attachment {
         };
         let opened = attachment.bring_up(alone, program);
         if opened.is_err() && alone {
-            // Nobody else needs what has been brought up so far.
+            // Nobody else needs what has been brought up so far. Waiting threads are known to these fragments only.
+            let _ = fragment::on_all(&attachment.fragments, |fragment| fragment.take_down());
             let _ = clean::leftovers(&attachment.state, &attachment.record);
         }
         opened?;

@@ -11,12 +11,16 @@ use std::fs::{File, OpenOptions};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// The device that hands out free loop devices.
 pub(crate) const CONTROL: &str = "/dev/loop-control";
 /// Tries to get a free device while other processes get them first.
 const TRIES: u32 = 64;
+/// Time after which a device in use is told not to discard.
+const SWITCH_DELAY: Duration = Duration::from_secs(1);
 
 // From linux/loop.h.
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
@@ -81,15 +85,49 @@ pub(crate) struct LoopDevice {
 impl LoopDevice {
     /// Sees to it that a new device never gives space back. A discard (`fstrim` runs every week on many machines) would
     /// free the image's reserved blocks on the host, which could then run out of space under a file system that was
-    /// promised it. The kernel takes about ten milliseconds for the switch, so it is thrown beside other work; the device
-    /// is kept until then. Failure only means that the kernel has no such switch.
-    pub fn forbid_discard(self) -> Option<JoinHandle<()>> {
+    /// promised it.
+    ///
+    /// The kernel holds up all I/O of the device for about ten milliseconds at the switch, so it is thrown a little later,
+    /// which a short job never meets. A kernel without such a switch cannot be helped.
+    pub fn forbid_discard(self) -> Option<DiscardSwitch> {
         let number = self.fresh?;
+        let (cancel, cancelled) = channel::<()>();
         let throw = move || {
-            let _ = std::fs::write(format!("/sys/block/loop{number}/queue/discard_max_bytes"), "0");
+            // Also when whoever set the device up has left and others go on using it.
+            if cancelled.recv_timeout(SWITCH_DELAY).is_err() {
+                let _ = std::fs::write(format!("/sys/block/loop{number}/queue/discard_max_bytes"), "0");
+            }
+            // The number was this device's as long as this was open.
             drop(self);
         };
-        std::thread::Builder::new().name("forbid-discard".into()).stack_size(64 << 10).spawn(throw).ok()
+        let thread =
+            std::thread::Builder::new().name("forbid-discard".into()).stack_size(64 << 10).spawn(throw);
+        thread.ok().map(|thread| DiscardSwitch { cancel, thread })
+    }
+}
+
+/// A switch that will be thrown, unless it is cancelled before.
+#[derive(Debug)]
+pub(crate) struct DiscardSwitch {
+    cancel: Sender<()>,
+    thread: JoinHandle<()>,
+}
+
+impl DiscardSwitch {
+    /// Lets go of the device; nothing needs to be switched any more.
+    pub fn cancel(self) {
+        // The thread may have ended.
+        let _ = self.cancel.send(());
+        // It does nothing that can fail.
+        let _ = self.thread.join();
+    }
+
+    /// Throws it.
+    #[cfg(test)]
+    pub fn throw(self) {
+        let DiscardSwitch { cancel, thread } = self;
+        drop(cancel);
+        thread.join().unwrap();
     }
 }
 

@@ -15,6 +15,7 @@ use super::place::Place;
 use super::{Fragment, resolved};
 use crate::capabilities::find_mkfs_xfs;
 use crate::error::AgentError;
+use crate::loop_device::DiscardSwitch;
 use crate::mounting::{self, Departure};
 use crate::{atomic_file, loop_device, mount_table};
 use forebay_model::units::Bytes;
@@ -25,7 +26,6 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
-use std::thread::JoinHandle;
 
 const IMAGE: &str = "image.xfs";
 const MOUNT: &str = "mount";
@@ -34,8 +34,8 @@ const MOUNT: &str = "mount";
 pub(crate) struct XfsImage {
     place: Place,
     capacity: Bytes,
-    /// Being told never to give space back; waited for before the device goes.
-    switch: Mutex<Option<JoinHandle<()>>>,
+    /// Will tell the device never to give space back; holds it open until then.
+    switch: Mutex<Option<DiscardSwitch>>,
 }
 
 impl XfsImage {
@@ -130,9 +130,8 @@ impl Fragment for XfsImage {
 
     fn take_down(&self) -> Result<Departure, AgentError> {
         let switch = self.switch.lock().unwrap_or_else(PoisonError::into_inner).take();
-        if let Some(thread) = switch {
-            // It does nothing that can fail.
-            let _ = thread.join();
+        if let Some(switch) = switch {
+            switch.cancel();
         }
         let point = self.mount_point();
         let departure = mounting::unmount(&point)?;

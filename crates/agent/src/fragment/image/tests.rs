@@ -27,31 +27,29 @@ impl Drop for Scratch {
 
 #[test]
 fn an_image_holds_what_was_promised_and_its_space_is_reserved() {
-    for capacity in [MIB, 16 * MIB, 100 * MIB, 271 * MIB, 280 * MIB, 400 * MIB, 1500 * MIB, 5000 * MIB] {
-        let scratch = Scratch::new(capacity);
-        scratch.fragment.make().unwrap();
-        let image = std::fs::metadata(scratch.fragment.image()).unwrap();
-        assert!(
-            image.blocks() * 512 >= image.len(),
-            "{capacity}: {} of {}",
-            image.blocks() * 512,
-            image.len()
-        );
-        let root = scratch.fragment.bring_up().unwrap();
-        let space = rustix::fs::statvfs(&root).unwrap();
-        let usable = space.f_bavail * space.f_frsize;
-        assert!(usable >= capacity, "{capacity}: only {usable} usable");
-        assert!(
-            usable <= capacity + capacity / 32 + 24 * MIB,
-            "{capacity}: {usable} usable are far too many"
-        );
-        std::fs::write(root.join("file"), vec![1; 1 << 19]).unwrap();
-        std::fs::remove_file(root.join("file")).unwrap();
-        scratch.fragment.switch.lock().unwrap().take().map(JoinHandle::join);
-        trim(&root);
-        let image = std::fs::metadata(scratch.fragment.image()).unwrap();
-        assert!(image.blocks() * 512 >= image.len(), "trimming gave reserved space back");
-    }
+    std::thread::scope(|scope| {
+        for capacity in [MIB, 16 * MIB, 100 * MIB, 271 * MIB, 280 * MIB, 400 * MIB, 1500 * MIB, 5000 * MIB] {
+            scope.spawn(move || holds_and_keeps(capacity));
+        }
+    });
+}
+
+fn holds_and_keeps(capacity: u64) {
+    let scratch = Scratch::new(capacity);
+    scratch.fragment.make().unwrap();
+    let image = std::fs::metadata(scratch.fragment.image()).unwrap();
+    assert!(image.blocks() * 512 >= image.len(), "{capacity}: {} of {}", image.blocks() * 512, image.len());
+    let root = scratch.fragment.bring_up().unwrap();
+    let space = rustix::fs::statvfs(&root).unwrap();
+    let usable = space.f_bavail * space.f_frsize;
+    assert!(usable >= capacity, "{capacity}: only {usable} usable");
+    assert!(usable <= capacity + capacity / 32 + 24 * MIB, "{capacity}: {usable} usable are far too many");
+    std::fs::write(root.join("file"), vec![1; 1 << 19]).unwrap();
+    std::fs::remove_file(root.join("file")).unwrap();
+    scratch.fragment.switch.lock().unwrap().take().unwrap().throw();
+    trim(&root);
+    let image = std::fs::metadata(scratch.fragment.image()).unwrap();
+    assert!(image.blocks() * 512 >= image.len(), "trimming gave reserved space back");
 }
 
 /// What `fstrim` does.
