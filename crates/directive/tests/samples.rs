@@ -178,6 +178,8 @@ fn stage(kind: StageKind, source: StagePath, destination: StagePath) -> Stage {
 
 const JOB: &str = "#DW jobdw capacity=1GB access_mode=striped type=scratch\n";
 
+const SWAP: &str = "#DW swap 1GB\n";
+
 /// Stage directives of a script that has an instance of its own.
 #[track_caller]
 fn assert_staged(lines: &str, expected: &[Directive]) {
@@ -515,6 +517,29 @@ fn symbols_are_replaced_inside_their_words() {
     );
     let kept = directives(&script[..script.find("#DW stage_out").unwrap()]);
     assert_eq!(kept[0], Directive::PersistentDw(PersistentDw { name: "%u_space".into() }));
+}
+
+#[test]
+fn two_backslashes_at_the_end_of_a_line_do_not_continue_it() {
+    let script =
+        format!("{JOB}#DW stage_in type=directory source=/a destination=$DW_JOB_STRIPED/b\\\\\n{SWAP}");
+    let values = directives(&script);
+    assert_eq!(values.len(), 3, "{values:?}");
+}
+
+#[test]
+fn a_directive_with_a_mistake_is_not_handed_out_and_its_mistake_is_told_once() {
+    for mistake in
+        ["max_mds=perhaps", "pool=a/b", "write_window_length=0", "read_ahead=x:1M", "sync_on_close=1"]
+    {
+        let script = format!(
+            "#DW jobdw capacity=1GB access_mode=striped type=scratch {mistake}\n\
+             #DW stage_in type=file source=/a destination=$DW_JOB_STRIPED/a\n"
+        );
+        let parsed = parse_script(script.as_bytes());
+        assert_eq!(parsed.errors.len(), 1, "{mistake}: {:?}", parsed.errors);
+        assert!(matches!(parsed.directives[0].value, Directive::StageIn(_)), "{mistake}");
+    }
 }
 
 #[test]

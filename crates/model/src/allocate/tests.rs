@@ -134,10 +134,11 @@ fn whole_nodes_are_taken_whole() {
     let idle = |quantity| NodeSpace::idle(Granules(quantity));
     let mut used = idle(9);
     used.take(Granules(1)).unwrap();
-    let nodes = [used, idle(3), NodeSpace { drain: true, ..idle(8) }, idle(5), idle(0), idle(5)];
+    let shared = NodeSpace { instances: 1, ..idle(9) };
+    let nodes = [used, idle(3), NodeSpace { drain: true, ..idle(8) }, idle(5), idle(0), idle(5), shared];
     assert_eq!(granules(&allocate_nodes(&nodes, 2).unwrap()), [(3, 5), (5, 5)]);
     assert_eq!(granules(&allocate_nodes(&nodes, 3).unwrap()), [(3, 5), (5, 5), (1, 3)]);
-    assert_eq!(allocate_nodes(&nodes, 4), Err(AllocationError::NoNodes { requested: 4, free: 3, nodes: 5 }));
+    assert_eq!(allocate_nodes(&nodes, 4), Err(AllocationError::NoNodes { requested: 4, free: 3, nodes: 6 }));
     assert_eq!(allocate_nodes(&nodes, 0), Err(AllocationError::Nothing));
 }
 
