@@ -298,9 +298,18 @@ fn objects_without_a_name_are_still_themselves() {
         let v = &i.volume;
         let fifo = v.mknod(me(), Ino::ROOT, name("p"), 0o010_600, 0).unwrap();
         let d = v.mkdir(me(), Ino::ROOT, name("d"), 0o755).unwrap();
+        let f = i.write_file("f", b"data");
         v.unlink(Ino::ROOT, name("p")).unwrap();
         v.rmdir(Ino::ROOT, name("d")).unwrap();
-        for ino in [fifo.ino, d.ino] {
+        v.unlink(Ino::ROOT, name("f")).unwrap();
+        assert_eq!(i.substripe_files(), 0);
+        // Nobody gets a number that is still held.
+        for n in 0..20 {
+            let (attr, opened) = i.create(&format!("new{n}"));
+            assert!(![fifo.ino, d.ino, f].contains(&attr.ino));
+            v.release(opened.handle).unwrap();
+        }
+        for ino in [fifo.ino, d.ino, f] {
             let change = SetAttr { mode: Some(0o640), ..SetAttr::default() };
             assert_eq!(v.setattr(me(), ino, None, &change).unwrap().mode, 0o640);
             let change = SetAttr { atime: Some(SetTime::Now), gid: Some(me().gid), ..SetAttr::default() };

@@ -1,8 +1,9 @@
 //! Objects that lost their last name while somebody still holds their number.
 //!
 //! A kernel looks a name up and opens the number a moment later; when the name was given to another file in between,
-//! the open must still succeed. And a kernel may have a fifo or a directory open without telling us. So the object is
-//! kept: the stub of a replaced regular file is held open, of anything else a descriptor that stands for it.
+//! the open must still succeed. A kernel may also have a fifo, a directory or a mere path open without telling us; and a
+//! number that is used again while a kernel holds it makes the kernel give up on the old object. So the object is kept:
+//! the stub of a replaced regular file is held open, of anything else a descriptor that stands for it.
 //!
 //! Kept until the number is forgotten, or until there are too many (then the oldest goes), or, for regular files, until
 //! space is needed. After that its last attributes still answer for it ([`super::table`]).
@@ -26,6 +27,8 @@ pub(super) enum Kept {
     /// Found through the list of open stubs.
     Stub(#[expect(dead_code, reason = "it is only there to be dropped")] Arc<LocalStub>),
     Node(Arc<OwnedFd>),
+    /// The same for a regular file: it may hold space.
+    File(Arc<OwnedFd>),
 }
 
 /// See the module.
@@ -92,7 +95,7 @@ impl Farewells {
             return Vec::new();
         }
         let mut objects = self.objects();
-        let is_file = |kept: &Kept| matches!(kept, Kept::Stub(_));
+        let is_file = |kept: &Kept| matches!(kept, Kept::Stub(_) | Kept::File(_));
         let gone = objects.by_number.extract_if(|_, kept| is_file(kept)).map(|(_, kept)| kept).collect();
         self.count.store(objects.by_number.len(), SeqCst);
         gone

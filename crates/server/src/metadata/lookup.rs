@@ -194,7 +194,7 @@ impl Tree {
             let annotation = stub.annotation();
             return Ok(Object { reach: Reach::Stub(stub), kind: FileKind::Regular, stat, annotation });
         }
-        if let Some(Kept::Node(node)) = self.farewells.get(ino) {
+        if let Some(Kept::Node(node) | Kept::File(node)) = self.farewells.get(ino) {
             let stat = rustix::fs::fstat(&node).map_err(host("stat"))?;
             let annotation = self.table().get(ino).and_then(|entry| entry.annotation).unwrap_or_default();
             return Ok(Object { kind: kind_of(&stat)?, reach: Reach::Node(node), stat, annotation });

@@ -69,17 +69,17 @@ impl Tree {
         Ok(())
     }
 
-    /// A descriptor that stands for anything but a regular file whose last name is about to go while somebody holds its
-    /// number. Without one its last attributes answer for it.
+    /// A descriptor that stands for an object whose last name is about to go while somebody holds its number. An open
+    /// file needs none, its stub stands for it. Without one the last attributes answer for the object.
     pub(super) fn hold_node(&self, directory: &OwnedFd, name: &OsStr, object: &Object) -> Option<Kept> {
         let is_last = object.kind == FileKind::Directory || object.stat.st_nlink == 1;
-        let wanted = is_last && object.kind != FileKind::Regular;
-        if !wanted || !self.table().is_held(self.number(object.stat.st_ino)) {
+        let ino = self.number(object.stat.st_ino);
+        if !is_last || !self.table().is_held(ino) || self.opened(ino).is_some() {
             return None;
         }
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-        let node = rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?;
-        Some(Kept::Node(Arc::new(node)))
+        let node = Arc::new(rustix::fs::openat(directory, name, flags, Mode::empty()).ok()?);
+        Some(if object.kind == FileKind::Regular { Kept::File(node) } else { Kept::Node(node) })
     }
 
     /// The same for a regular file that is about to be replaced: its stub, open.
