@@ -24,6 +24,7 @@ fn scene_stage(scene: &Scene, attachment: &mut Attachment) {
     fs::create_dir_all(source.join("sub/empty")).unwrap();
     let large: Vec<u8> = (0..5_000_003u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();
     fs::write(source.join("large"), &large).unwrap();
+    fs::write(source.join("changing"), "old").unwrap();
     fs::write(source.join("sub/script.sh"), "#!/bin/sh\n").unwrap();
     fs::set_permissions(source.join("sub/script.sh"), fs::Permissions::from_mode(0o750)).unwrap();
     symlink("sub/script.sh", source.join("link")).unwrap();
@@ -36,16 +37,20 @@ fn scene_stage(scene: &Scene, attachment: &mut Attachment) {
         attachment.stage(&task, &|_| (), &CancelToken::new()).unwrap()
     };
     let report = stage(attachment, Direction::In, &source, b"in/here");
-    assert_eq!((report.files, report.hard_links, report.symlinks), (3, 1, 1), "{report:?}");
+    assert_eq!((report.files, report.hard_links, report.symlinks), (4, 1, 1), "{report:?}");
     let mount = attachment.mount(CONFIGURATION).unwrap();
     let here = mount.join("in/here");
     assert!(fs::read(here.join("large")).unwrap() == large, "the mount shows what was staged");
     assert_eq!(fs::metadata(here.join("link")).unwrap().permissions().mode() & 0o7777, 0o750);
     fs::write(here.join("result"), "made by the job").unwrap();
-    // Changed below a living mount, which must show it at once.
+    // Changed beside a living mount, whose kernel remembers names, attributes and pages: it must show it at once.
     fs::write(source.join("late"), "late").unwrap();
     assert!(!here.join("late").exists());
+    assert_eq!(fs::read_to_string(here.join("changing")).unwrap(), "old");
+    fs::write(source.join("changing"), "new and longer").unwrap();
     stage(attachment, Direction::In, &source, b"in/here");
+    assert_eq!(fs::metadata(here.join("changing")).unwrap().len(), 14);
+    assert_eq!(fs::read_to_string(here.join("changing")).unwrap(), "new and longer");
     assert_eq!(fs::read_to_string(here.join("late")).unwrap(), "late");
 
     stage(attachment, Direction::Out, &back, b"in/here");
