@@ -97,7 +97,9 @@ impl Plan {
             return;
         }
         if let Some(name) = self.attach.first() {
-            for stage in self.stages.iter_mut().filter(|stage| stage.kind == StageKind::List) {
+            let unaimed =
+                |stage: &&mut StageSpec| stage.kind == StageKind::List && stage.instance_path.is_empty();
+            for stage in self.stages.iter_mut().filter(unaimed) {
                 stage.target = StageTarget::Persistent(name.clone());
             }
         }
@@ -178,6 +180,8 @@ fn stage_spec(direction: StageDirection, stage: &Stage) -> Option<StageSpec> {
         (StagePath::Pfs(pfs), Some(instance), StageDirection::In) => (pfs, Some(instance)),
         (instance, Some(StagePath::Pfs(pfs)), StageDirection::Out) => (pfs, Some(instance)),
         (StagePath::Pfs(list), None, _) => (list, None),
+        // A list that the job itself writes into the burst buffer.
+        (list @ StagePath::Instance { .. }, None, StageDirection::Out) => (&NOWHERE, Some(list)),
         _ => return None,
     };
     let (target, instance_path) = match instance {
@@ -196,6 +200,9 @@ fn stage_spec(direction: StageDirection, stage: &Stage) -> Option<StageSpec> {
     Some(StageSpec { direction, kind, target, pfs, instance_path, tolerate_errors: stage.tolerate_errors })
 }
 
+/// The path on the parallel file system of a list that lies in the instance.
+const NOWHERE: Vec<u8> = Vec::new();
+
 /// The path within the instance; a slash at its end says that a file goes into the directory of that name.
 fn instance_path(path: &[u8], trailing_slash: bool) -> Vec<u8> {
     let mut path = path.to_vec();
@@ -209,5 +216,54 @@ fn stage_target(target: &InstanceRef) -> StageTarget {
     match target {
         InstanceRef::Job => StageTarget::Job,
         InstanceRef::Persistent(name) => StageTarget::Persistent(name.clone()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_directive::parse_script;
+
+    fn plan(lines: &str) -> Result<Plan, Vec<Refused>> {
+        let parsed = parse_script(format!("#!/bin/sh\n{lines}\n").as_bytes());
+        assert!(parsed.errors.is_empty(), "{:?}", parsed.errors);
+        Plan::new(&parsed.directives, None)
+    }
+
+    const JOB: &str = "#DW jobdw capacity=1GiB access_mode=striped type=scratch\n";
+
+    #[test]
+    fn no_staging_is_lost_on_the_way() {
+        let lines = [
+            "#DW stage_in type=file source=/a destination=$DW_JOB_STRIPED/",
+            "#DW stage_in type=directory source=/a destination=$DW_JOB_STRIPED/d/",
+            "#DW stage_in type=list source=/l",
+            "#DW stage_out type=file source=$DW_JOB_STRIPED/f destination=/b",
+            "#DW stage_out type=directory source=$DW_JOB_STRIPED destination=/b",
+            "#DW stage_out type=list source=/l",
+            "#DW stage_out type=list source=$DW_JOB_STRIPED/l",
+        ];
+        let plan = plan(&format!("{JOB}{}", lines.join("\n"))).unwrap();
+        assert_eq!(plan.stages.len(), lines.len());
+        assert_eq!(plan.stages[1].instance_path, b"d/");
+        assert_eq!((plan.stages[6].pfs.as_os_str().len(), &plan.stages[6].instance_path[..]), (0, &b"l"[..]));
+    }
+
+    #[test]
+    fn what_one_machine_cannot_do_is_refused_all_at_once() {
+        let refused = plan(&format!("{JOB}#DW swap 1GiB\n")).unwrap_err();
+        assert_eq!((refused[0].line, refused[0].refusal), (3, Refusal::Swap));
+        let cache = "#DW jobdw capacity=1GiB access_mode=striped type=cache pfs=/lus\n#DW swap 1GiB";
+        let refused = plan(cache).unwrap_err();
+        assert_eq!(
+            refused.iter().map(|one| one.refusal).collect::<Vec<_>>(),
+            [Refusal::Cache, Refusal::Swap]
+        );
+    }
+
+    #[test]
+    fn a_list_without_an_own_allocation_goes_with_the_persistent_one() {
+        let plan = plan("#DW persistentdw name=p\n#DW stage_in type=list source=/l").unwrap();
+        assert_eq!(plan.stages[0].target, StageTarget::Persistent("p".into()));
     }
 }

@@ -14,10 +14,10 @@ use forebay_directive::{InstanceRef, StageListEntry, parse_stage_list};
 use forebay_model::objects::AccessMode;
 use forebay_model::units::Bytes;
 use forebay_stager::report::{Warning, WarningKind};
-use forebay_stager::{Direction, StageOptions, StageReport};
+use forebay_stager::{CancelToken, Direction, StageOptions, StageReport};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 impl Driver<'_> {
@@ -79,7 +79,7 @@ impl Driver<'_> {
     }
 
     /// What is to be copied from or into which instance. A list may name several.
-    fn tasks(&self, stage: &StageRecord) -> Result<Vec<(InstanceRecord, StageTask)>, String> {
+    fn tasks(&mut self, stage: &StageRecord) -> Result<Vec<(InstanceRecord, StageTask)>, String> {
         let spec = &stage.spec;
         let direction = match spec.direction {
             StageDirection::In => Direction::In,
@@ -93,20 +93,39 @@ impl Driver<'_> {
             StageKind::Directory => {
                 single(StageTask::directory(configuration, direction, &spec.pfs, inside, options))
             }
-            StageKind::List => self.list_tasks(stage, direction),
+            StageKind::List => {
+                let list = self.fetch_list(stage)?;
+                self.list_tasks(stage, direction, &list)
+            }
         }
+    }
+
+    /// Where the list can be read: on the parallel file system, or, when the job wrote it into the burst buffer, in a
+    /// copy in the job's directory.
+    fn fetch_list(&mut self, stage: &StageRecord) -> Result<PathBuf, String> {
+        if stage.spec.instance_path.is_empty() {
+            return Ok(stage.spec.pfs.clone());
+        }
+        let copy = self.machine.state.job(&self.job.token).join(format!("stage-{}.list", stage.id.0));
+        let (configuration, inside) = (stage.configuration, &stage.spec.instance_path[..]);
+        let task = StageTask::file(configuration, Direction::Out, &copy, inside, StageOptions::default());
+        let instance = self.instance_of(stage)?;
+        let attachment = self.attachment(&instance).map_err(|error| error.to_string())?;
+        attachment.stage(&task, &|_| {}, &CancelToken::new()).map_err(|error| error.to_string())?;
+        Ok(copy)
     }
 
     fn list_tasks(
         &self,
         stage: &StageRecord,
         direction: Direction,
+        list: &Path,
     ) -> Result<Vec<(InstanceRecord, StageTask)>, String> {
         let job = self.job.own.iter().map(|own| (InstanceRef::Job, own));
         let other =
             self.job.attached.iter().map(|other| (InstanceRef::Persistent(other.label.clone()), other));
         let targets: Vec<(InstanceRef, &InstanceRecord)> = job.chain(other).collect();
-        let entries = read_list(&stage.spec, &targets)?;
+        let entries = read_list(list, stage.spec.direction, &targets)?;
         let mut tasks = Vec::new();
         for (index, (target, instance)) in targets.into_iter().enumerate() {
             let files: Vec<(PathBuf, Vec<u8>)> = entries
@@ -141,22 +160,22 @@ impl Driver<'_> {
 
 /// The files of a list; all that is wrong in it at once.
 fn read_list(
-    spec: &StageSpec,
+    list: &Path,
+    direction: StageDirection,
     targets: &[(InstanceRef, &InstanceRecord)],
 ) -> Result<Vec<StageListEntry>, String> {
-    let text =
-        std::fs::read(&spec.pfs).map_err(|error| format!("cannot read the list {:?}: {error}", spec.pfs))?;
-    let direction = match spec.direction {
+    let text = std::fs::read(list).map_err(|error| format!("cannot read the list {list:?}: {error}"))?;
+    let direction = match direction {
         StageDirection::In => forebay_directive::Direction::In,
         StageDirection::Out => forebay_directive::Direction::Out,
     };
     let targets: Vec<InstanceRef> = targets.iter().map(|(target, _)| target.clone()).collect();
-    let list = parse_stage_list(&text, direction, &targets);
-    if list.errors.is_empty() {
-        return Ok(list.entries.into_iter().map(|entry| entry.value).collect());
+    let parsed = parse_stage_list(&text, direction, &targets);
+    if parsed.errors.is_empty() {
+        return Ok(parsed.entries.into_iter().map(|entry| entry.value).collect());
     }
-    let file = spec.pfs.to_string_lossy();
-    Err(list.errors.iter().map(|error| error.render(&file, &text)).collect::<Vec<_>>().join("\n"))
+    let file = list.to_string_lossy();
+    Err(parsed.errors.iter().map(|error| error.render(&file, &text)).collect::<Vec<_>>().join("\n"))
 }
 
 /// Adds the account of one part of a list to the whole.
@@ -198,7 +217,8 @@ pub fn paths(spec: &StageSpec) -> String {
     };
     let inside = format!("{token}/{}", String::from_utf8_lossy(&spec.instance_path));
     match (spec.kind, spec.direction) {
-        (StageKind::List, _) => format!("list {pfs}"),
+        (StageKind::List, _) if spec.instance_path.is_empty() => format!("list {pfs}"),
+        (StageKind::List, _) => format!("list {inside}"),
         (_, StageDirection::In) => format!("{pfs} -> {inside}"),
         (_, StageDirection::Out) => format!("{inside} -> {pfs}"),
     }
