@@ -342,6 +342,60 @@ fn a_replaced_file_can_be_opened_by_who_found_it_before() {
     });
 }
 
+fn set(i: &Instance, ino: Ino, part: &str, value: &str) -> Result<()> {
+    i.volume.setxattr(ino, name(&format!("user.dwfs.{part}")), value.as_bytes(), XattrMode::Any)
+}
+
+fn get(i: &Instance, ino: Ino, part: &str) -> Result<String> {
+    let value = i.volume.getxattr(ino, name(&format!("user.dwfs.{part}")))?;
+    Ok(String::from_utf8(value).unwrap())
+}
+
+#[test]
+fn a_layout_is_read_set_and_inherited() {
+    on_all(|i| {
+        let servers = i.shape.fragments.to_string();
+        let (attr, opened) = i.create("f");
+        assert_eq!(get(i, attr.ino, "stripe_count"), Ok(servers.clone()));
+        set(i, attr.ino, "stripe_size", "65536").unwrap();
+        set(i, attr.ino, "substripes", "2").unwrap();
+        assert_eq!(get(i, attr.ino, "stripe_size").unwrap(), "65536");
+        assert_eq!(get(i, attr.ino, "substripes").unwrap(), "2");
+        // A handle that was open before writes where the content goes now.
+        let data = pattern(1, 300_000);
+        write_all(&i.volume, opened.handle, 0, &data);
+        assert_eq!(i.substripe_files(), (2 * i.shape.fragments).min(5));
+        assert_eq!(read_all(&i.volume, opened.handle), data);
+        assert_eq!(set(i, attr.ino, "stripe_size", "4096"), Err(FsError::NotEmpty));
+        assert_eq!(read_all(&i.volume, opened.handle), data);
+        for (part, value) in [
+            ("stripe_size", "1000"),
+            ("stripe_size", "0"),
+            ("stripe_size", "-1"),
+            ("stripe_size", ""),
+            ("stripe_count", "5"),
+            ("stripe_count", "0"),
+            ("substripes", "65"),
+            ("first_server", "4"),
+        ] {
+            let empty = i.create(&format!("{part}{value}")).0;
+            assert_eq!(set(i, empty.ino, part, value), Err(FsError::InvalidArgument), "{part} {value}");
+        }
+        let d = i.volume.mkdir(me(), Ino::ROOT, name("d"), 0o755).unwrap();
+        set(i, d.ino, "stripe_size", "1048576").unwrap();
+        set(i, d.ino, "stripe_count", "1").unwrap();
+        assert_eq!(i.volume.getattr(d.ino, None).unwrap().mode, 0o755);
+        let new = create(&i.volume, d.ino, "new").0;
+        assert_eq!(get(i, new.ino, "stripe_size").unwrap(), "1048576");
+        assert_eq!(get(i, new.ino, "stripe_count").unwrap(), "1");
+        let below = i.volume.mkdir(me(), d.ino, name("below"), 0o755).unwrap();
+        assert_eq!(get(i, below.ino, "stripe_count"), Ok(servers.clone()));
+        i.volume.removexattr(d.ino, name("user.dwfs.stripe_count")).unwrap();
+        assert_eq!(get(i, d.ino, "stripe_count"), Ok(servers));
+        assert_eq!(i.volume.listxattr(d.ino).unwrap(), b"");
+    });
+}
+
 #[test]
 fn all_of_it_without_privilege() {
     again_without_privilege("");

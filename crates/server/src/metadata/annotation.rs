@@ -6,7 +6,7 @@
 //!
 //! It can say three things:
 //! * where the content of a striped file is;
-//! * the layout that new files of a directory get;
+//! * the layout that new files of a directory get; of an inline file, the stripe size that it was given;
 //! * the mode that users see, where the stub's own has to differ: when it contains the bit of the mark, and, when the
 //!   servers run without privilege, when the owner may not read or write the object (the servers still must).
 //!
@@ -29,7 +29,7 @@ const DAMAGED: FsError = FsError::Damaged { what: "the attribute user.dwfs.stub 
 pub(crate) struct Annotation {
     /// Content of a striped file.
     pub(crate) striped: Option<(FileId, Layout)>,
-    /// Layout of new files of a directory.
+    /// Layout of new files of a directory; of an inline file, its stripe size.
     pub(crate) new_files: LayoutChoice,
     /// The mode that users see, `07777`.
     pub(crate) mode: Option<u32>,

@@ -18,7 +18,7 @@ use super::table::Link;
 use crate::content::Accounting;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
-use forebay_model::layout::LayoutChoice;
+use forebay_model::layout::{Layout, LayoutChoice};
 use forebay_wire::{Attr, Caller, FileKind, FsError, Ino, NewObject, Result};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use std::ffi::OsStr;
@@ -145,8 +145,7 @@ impl Tree {
         name: &OsStr,
         object: &NewObject,
     ) -> Result<(OwnedFd, Stat, Annotation)> {
-        let striped = self.new_content(self.new_files_of(parent)?)?;
-        let annotation = Annotation { striped, ..Annotation::default() };
+        let annotation = self.new_content(self.new_files_of(parent)?)?;
         let (stub_mode, annotation) = self.split_mode(FileKind::Regular, object.mode, annotation);
         // Step 3 needs a stub that its owner may write.
         let fd = rustix::fs::openat(&directory, name, CREATE, Mode::from_raw_mode(stub_mode | 0o600))
@@ -202,21 +201,25 @@ impl Tree {
         }
     }
 
-    /// Where the content of a new file goes; `None` is inline: its layout puts all of it on the fragment of the stubs.
-    pub(super) fn new_content(
-        &self,
-        choice: LayoutChoice,
-    ) -> Result<Option<(forebay_wire::FileId, forebay_model::layout::Layout)>> {
+    /// What the stub of a new file has to say of its content. Nothing if it is inline, because its layout puts all of it
+    /// on the fragment of the stubs; but a stripe size of its own is remembered.
+    pub(super) fn new_content(&self, choice: LayoutChoice) -> Result<Annotation> {
         let servers = self.data.len() as u32;
-        let choice = choice.or(self.defaults);
-        let settle = |id: u64| choice.settle(servers, id).map_err(|_| FsError::InvalidArgument);
-        let is_inline = |layout: &forebay_model::layout::Layout| layout.is_whole() && layout.server(0) == 0;
+        let asked = choice.or(self.defaults);
+        let settle = |id: u64| asked.settle(servers, id).map_err(|_| FsError::InvalidArgument);
+        let is_inline = |layout: &Layout| layout.is_whole() && layout.server(0) == 0;
+        let stripe_size = choice.stripe_size.filter(|size| Some(*size) != self.defaults.stripe_size);
+        let new_files = LayoutChoice { stripe_size, ..LayoutChoice::default() };
+        let inline = Annotation { new_files, ..Annotation::default() };
         if servers == 1 && is_inline(&settle(0)?) {
-            return Ok(None);
+            return Ok(inline);
         }
         let file = self.fragments.ids().take(self.fragment())?;
         let layout = settle(file.0)?;
-        Ok((!is_inline(&layout)).then_some((file, layout)))
+        if is_inline(&layout) {
+            return Ok(inline);
+        }
+        Ok(Annotation { striped: Some((file, layout)), ..Annotation::default() })
     }
 
     /// The layout that new files of a directory get, as far as the directory says.

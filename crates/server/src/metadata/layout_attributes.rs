@@ -99,7 +99,7 @@ impl Tree {
                     stripe_count: Some(1),
                     substripes: Some(1),
                     first_server: Some(0),
-                    stripe_size: self.defaults.stripe_size,
+                    stripe_size: annotation.new_files.stripe_size.or(self.defaults.stripe_size),
                 };
                 self.settle(inline)
             }
@@ -185,9 +185,9 @@ impl Tree {
         if object.stat.st_size != 0 {
             return Err(FsError::NotEmpty);
         }
-        let striped = self.new_content(choice)?;
+        let content = self.new_content(choice)?;
         let old = object.annotation.striped;
-        self.annotate_keeping_mode(object, Annotation { striped, ..object.annotation })?;
+        self.annotate_keeping_mode(object, Annotation { mode: object.annotation.mode, ..content })?;
         Ok(old)
     }
 }
