@@ -28,7 +28,7 @@ from rows import limit_row, row, table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
-# The reference image, a burst buffer, and a source of 2 GiB exist at once.
+# The image of a bare XFS, a burst buffer, and a source of 2 GiB exist at once.
 IMAGE_BYTES = 5 << 30
 CAPACITY = "4GiB"
 SMALL_CAPACITY = "256MiB"
@@ -37,8 +37,10 @@ BIG_FILE_BYTES = 2 << 30
 SMALL_FILES = 10_000
 SMALL_FILE_BYTES = 4096
 START_RUNS = 15
+MEMORY_RUNS = 3
 START_LIMIT_MS = 150
 START_LIMIT_MIB = 60
+STAGING_LIMIT_MIB = 128
 NAMES_LIMIT = 4000
 
 ONE_NODE_GOALS = {
@@ -66,31 +68,38 @@ LABELS = {
 }
 
 
+class FreshXfs:
+    """A new XFS image of fixed size, mounted while the context lasts, removed with it."""
+
+    def __init__(self, directory):
+        self.mount, self.image = directory, directory.with_suffix(".img")
+
+    def __enter__(self):
+        self.mount.mkdir()
+        with open(self.image, "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, IMAGE_BYTES)
+        call("mkfs.xfs", "-q", self.image)
+        call("mount", "-o", "loop", self.image, self.mount)
+        return self.mount
+
+    def __exit__(self, *failure):
+        if os.path.ismount(self.mount):
+            call("umount", self.mount)
+        self.image.unlink()
+        self.mount.rmdir()
+
+
 class Bench:
     """A work directory with the probe and the reference file system in it, and the way to run jobs."""
 
     def __init__(self, forebay, work, rounds):
         self.forebay, self.work, self.rounds = forebay, work, rounds
-        self.reference = work / "reference"
-        self.image = work / "reference.img"
         self.probe = work / "ioprobe"
         self.plain = work / "plain"
         self.mark = work / "began"
         self.environment = {**os.environ, "FOREBAY_STATE_DIR": str(work / "state")}
-
-    def __enter__(self):
-        call("cc", "-O2", "-Wall", "-o", self.probe, HERE / "ioprobe.c")
-        self.reference.mkdir()
         self.plain.mkdir()
-        with open(self.image, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, IMAGE_BYTES)
-        call("mkfs.xfs", "-q", self.image)
-        call("mount", "-o", "loop", self.image, self.reference)
-        return self
-
-    def __exit__(self, *failure):
-        if os.path.ismount(self.reference):
-            call("umount", self.reference)
+        call("cc", "-O2", "-Wall", "-o", self.probe, HERE / "ioprobe.c")
 
     def script(self, name, capacity, directives, body):
         text = f"#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity={capacity}\n{directives}{body}\n"
@@ -98,8 +107,11 @@ class Bench:
         path.write_text(text)
         return path
 
-    def job(self, script, *options):
-        """Runs a job; seconds until the script began (when it wrote its start file), seconds in all, peak resident bytes."""
+    def job(self, script, *options, watch=None):
+        """Runs a job; seconds until the script began (when it wrote its start file), and seconds in all.
+
+        `watch` is called again and again while the job runs; without it nothing disturbs the time.
+        """
         self.mark.unlink(missing_ok=True)
         with open(self.work / "job.log", "wb") as log:
             start = time.time()
@@ -107,14 +119,37 @@ class Bench:
                 [self.forebay, "run", *options, script],
                 env=self.environment, cwd=self.work, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
             )
-            _, status, usage = os.wait4(process.pid, 0)
+            while watch and process.poll() is None:
+                watch()
+            status = process.wait()
             seconds = time.time() - start
-        process.returncode = os.waitstatus_to_exitcode(status)
-        if process.returncode != 0:
+        if status != 0:
             sys.stderr.write((self.work / "job.log").read_text(errors="replace"))
-            raise SystemExit(f"bench: the job {script.name} ended with status {process.returncode}")
+            raise SystemExit(f"bench: the job {script.name} ended with status {status}")
         began = float(self.mark.read_text()) - start if self.mark.exists() else None
-        return began, seconds, usage.ru_maxrss * 1024
+        return began, seconds
+
+    def resident(self, script, *options):
+        """Peak resident MiB of the job: the sum of the peaks of all processes of ours, with those that serve the instance.
+
+        The kernel keeps each process's peak, so looking every few milliseconds misses only what grows just before its end.
+        """
+        peaks = {}
+
+        def watch():
+            for process in Path("/proc").glob("[0-9]*"):
+                try:
+                    if os.path.samefile(process / "exe", self.forebay):
+                        status = (process / "status").read_text()
+                        peaks[process.name] = next(int(l.split()[1]) for l in status.splitlines() if l.startswith("VmHWM:"))
+                except (OSError, StopIteration):
+                    continue  # It ended between two looks.
+            time.sleep(0.002)
+
+        self.job(script, *options, watch=watch)
+        if not peaks:
+            raise SystemExit(f"bench: no process of {self.forebay} was seen while {script.name} ran")
+        return sum(peaks.values()) / 1024
 
 
 def call(*command):
@@ -126,13 +161,13 @@ def note(text):
 
 
 def io_group(bench, group, options, places):
-    """The tests of measure.py, run inside one job."""
+    """The tests of measure.py, run inside one job, beside a bare XFS."""
     note(f"{group}: {len(GROUPS[group])} tests, {bench.rounds} rounds and one to warm up")
     output = bench.work / f"{group}.json"
-    others = " ".join(f"'{name}={path}'" for name, path in places.items())
-    command = f"exec '{sys.executable}' '{HERE}/measure.py' {group} '{output}' '{bench.probe}' {bench.rounds}"
-    script = bench.script(group, CAPACITY, "", f'{command} "ours=$DW_JOB_STRIPED" {others}')
-    bench.job(script, *options)
+    with FreshXfs(bench.work / "reference") as reference:
+        others = " ".join(f"'{name}={path}'" for name, path in {"reference": reference, **places}.items())
+        command = f"exec '{sys.executable}' '{HERE}/measure.py' {group} '{output}' '{bench.probe}' {bench.rounds}"
+        bench.job(bench.script(group, CAPACITY, "", f'{command} "ours=$DW_JOB_STRIPED" {others}'), *options)
     return json.loads(output.read_text())
 
 
@@ -147,12 +182,12 @@ def io_rows(prefix, results, goals):
 
 
 def one_node(bench):
-    places = {"reference": bench.reference, "plain": bench.plain}
-    return list(io_rows("one node", io_group(bench, "one-node", [], places), ONE_NODE_GOALS))
+    results = io_group(bench, "one-node", [], {"plain": bench.plain})
+    return list(io_rows("one node", results, ONE_NODE_GOALS))
 
 
 def four_nodes(bench):
-    results = io_group(bench, "four-nodes", ["--nodes", "4"], {"reference": bench.reference})
+    results = io_group(bench, "four-nodes", ["--nodes", "4"], {})
     rows = list(io_rows("four nodes, FUSE", results, FOUR_NODES_GOALS))
     for test in ("create", "unlink"):
         rows.append(limit_row(f"four nodes, FUSE: {test}, at least", results[test]["ours"], NAMES_LIMIT, "files/s"))
@@ -162,19 +197,20 @@ def four_nodes(bench):
 def empty_script(bench):
     """`forebay run` of a script that does nothing, with an allocation, from start to exit."""
     note(f"empty script: {START_RUNS} runs of each kind")
+    script = bench.script("empty", SMALL_CAPACITY, "", ":")
     rows = []
-    for label, options, limited in (("one node", [], True), ("four nodes", ["--nodes", "4"], False)):
-        script = bench.script("empty", SMALL_CAPACITY, "", ":")
+    for label, options in (("one node", []), ("four nodes", ["--nodes", "4"])):
         bench.job(script, *options)
-        runs = [bench.job(script, *options)[1:] for _ in range(START_RUNS)]
-        bare = [bare_bash(script) for _ in range(START_RUNS)]
-        times, sizes = [1000 * seconds for seconds, _ in runs], [size / (1 << 20) for _, size in runs]
+        times = [1000 * bench.job(script, *options)[1] for _ in range(START_RUNS)]
+        sizes = [bench.resident(script, *options) for _ in range(MEMORY_RUNS)]
         name = f"forebay run, empty script, {label}"
-        if limited:
+        if not options:
             rows.append(limit_row(f"{name}: at most", times, START_LIMIT_MS, "ms"))
             rows.append(limit_row(f"{name}: resident, at most", sizes, START_LIMIT_MIB, "MiB"))
         else:
+            bare = [bare_bash(script) for _ in range(START_RUNS)]
             rows.append(row(name, times, bare, "ms", against="bash alone"))
+            rows.append(row(f"{name}: resident", sizes, [START_LIMIT_MIB] * len(sizes), "MiB", against=f"{START_LIMIT_MIB} MiB"))
     return rows
 
 
@@ -184,22 +220,30 @@ def bare_bash(script):
     return 1000 * (time.time() - start)
 
 
-def timed_copy(sources, target):
-    """cp -r and a sync of the file system it wrote to: seconds until the copy is on the disk, as it is after a stage-in."""
-    call("sync", "-f", target.parent)
+def timed_copy(source, target):
+    """cp -r, and a sync of what it made: seconds until the copy would survive a power cut, as it does after a stage-in."""
+    call("sync")
     start = time.time()
-    call("cp", "-r", sources, target)
-    if target.is_file():
-        call("sync", target)
-    else:
-        call("sync", "-f", target)
-    seconds = time.time() - start
+    call("cp", "-r", source, target)
+    call("sync", *([target] if target.is_file() else ["-f", target]))
+    return time.time() - start
+
+
+def copy_to_xfs(bench, source):
+    """timed_copy to an XFS image as fresh as the fragment is that a stage-in writes to."""
+    with FreshXfs(bench.work / "fresh") as mount:
+        return timed_copy(source, mount / "copy")
+
+
+def copy_to_plain(bench, source):
+    target = bench.plain / "copy"
+    seconds = timed_copy(source, target)
     shutil.rmtree(target) if target.is_dir() else target.unlink()
     return seconds
 
 
 def stage_in(bench, kind, source, name):
-    """Seconds of a stage-in and of cp, round by round, and the resident bytes of forebay.
+    """Seconds of a stage-in, of cp to bare XFS and of cp to the plain directory, round by round, and MiB that forebay takes.
 
     The stage-in runs from the moment the instance is there until the script begins: the whole time until the script began, less
     what the same job without a stage_in line takes to begin.
@@ -209,30 +253,35 @@ def stage_in(bench, kind, source, name):
     directive = f"#DW stage_in type={kind} source={source} destination=$DW_JOB_STRIPED/input\n"
     staging = bench.script(f"stage-{kind}", CAPACITY, directive, begin)
     idle = bench.script("idle", CAPACITY, "", begin)
-    ours, copies, sizes = [], [], []
-    for number in range(bench.rounds + 1):
+    ours, xfs, plain = [], [], []
+    for _ in range(bench.rounds + 1):
         call("sync")
         before = statistics.median(bench.job(idle)[0] for _ in range(3))
-        began, _, resident = bench.job(staging)
-        copy = timed_copy(source, bench.reference / "copy")
-        if number > 0:
-            ours.append(began - before)
-            copies.append(copy)
-            sizes.append(resident / (1 << 20))
-    return ours, copies, sizes
+        call("sync")
+        ours.append(bench.job(staging)[0] - before)
+        xfs.append(copy_to_xfs(bench, source))
+        plain.append(copy_to_plain(bench, source))
+    sizes = [bench.resident(staging) for _ in range(MEMORY_RUNS)]
+    return ours[1:], xfs[1:], plain[1:], sizes
+
+
+def stage_rows(name, figures, goal, how):
+    ours, xfs, plain, sizes = figures
+    limit = [STAGING_LIMIT_MIB] * len(sizes)
+    return [
+        row(f"stage-in: {name}", ours, xfs, "s", goal, against=f"{how} to bare XFS"),
+        row(f"stage-in: {name} / plain", ours, plain, "s", against=f"{how} to the plain directory"),
+        row(f"stage-in: {name}, resident, at most", sizes, limit, "MiB", 1.0, against="the limit"),
+    ]
 
 
 def staging(bench):
-    big = bench.work / "big.dat"
     block = os.urandom(1 << 20)
+    big = bench.work / "big.dat"
     with open(big, "wb") as file:
         for number in range(BIG_FILE_BYTES // len(block)):
             file.write(number.to_bytes(8, "little") + block[8:])
-    ours, copies, sizes = stage_in(bench, "file", big, "stage-in of a 2 GiB file")
-    rows = [
-        row("stage-in: one 2 GiB file", ours, copies, "s", 1.0, against="cp and fsync to bare XFS"),
-        row("stage-in: one 2 GiB file, resident", sizes, [float(START_LIMIT_MIB)] * len(sizes), "MiB", against="60 MiB"),
-    ]
+    rows = stage_rows("one 2 GiB file", stage_in(bench, "file", big, "stage-in of a 2 GiB file"), 1.0, "cp and fsync")
     big.unlink()
 
     tree = bench.work / "tree"
@@ -240,11 +289,8 @@ def staging(bench):
         path = tree / f"d{number // 1000}" / f"file-{number}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(block[number : number + SMALL_FILE_BYTES])
-    ours, copies, sizes = stage_in(bench, "directory", tree, "stage-in of 10,000 files")
-    rows += [
-        row("stage-in: 10,000 files of 4 KiB", ours, copies, "s", 2.0, against="cp -r and syncfs to bare XFS"),
-        row("stage-in: 10,000 files, resident", sizes, [float(START_LIMIT_MIB)] * len(sizes), "MiB", against="60 MiB"),
-    ]
+    figures = stage_in(bench, "directory", tree, "stage-in of 10,000 files")
+    rows += stage_rows("10,000 files of 4 KiB", figures, 2.0, "cp -r and syncfs")
     shutil.rmtree(tree)
     return rows
 
@@ -288,9 +334,9 @@ def main():
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows = []
     with tempfile.TemporaryDirectory(prefix="bench-", dir=arguments.output.parent) as work:
-        with Bench(forebay, Path(work), arguments.rounds) as bench:
-            for part in arguments.only.split(","):
-                rows += PARTS[part](bench)
+        bench = Bench(forebay, Path(work), arguments.rounds)
+        for part in arguments.only.split(","):
+            rows += PARTS[part](bench)
     names = [entry["name"] for entry in rows]
     assert len(names) == len(set(names)), "a row's name is its identity from commit to commit"
     arguments.output.write_text(json.dumps(rows, indent=1) + "\n")
