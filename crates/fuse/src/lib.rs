@@ -27,6 +27,7 @@ mod negotiate;
 mod opens;
 mod ops;
 mod options;
+mod privilege;
 mod probe;
 mod set_id;
 mod translate;

@@ -5,6 +5,7 @@ use crate::complaint::complain;
 use crate::errno;
 use crate::opens::Served;
 use crate::ops::names::{NewNode, answer_done};
+use crate::privilege::registering_for;
 use crate::translate;
 use forebay_client::{Handle, Opened};
 use forebay_wire::{Caller, FsError, Ino, Result};
@@ -15,7 +16,8 @@ pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: Op
     match open_volume(adapter, translate::caller(request), ino, flags) {
         Ok(opened) => {
             let handle = FileHandle(opened.handle.0);
-            match serve(adapter, ino, &opened, flags, |file| reply.open_backing(file)) {
+            let register = |file: &_| registering_for(request.uid(), || reply.open_backing(file));
+            match serve(adapter, ino, &opened, flags, register) {
                 Served::ByRequests => reply.opened(handle, adapter.open_flags()),
                 Served::ByBacking(id) => reply.opened_passthrough(handle, FopenFlags::empty(), &id),
             }
@@ -46,7 +48,7 @@ fn serve(
     flags: OpenFlags,
     open_backing: impl FnOnce(&std::os::fd::OwnedFd) -> std::io::Result<fuser::BackingId>,
 ) -> Served {
-    // A write by requests clears set-id bits; one by the kernel would not.
+    // A write by requests clears set-id bits and nothing else; one by the kernel clears what the registration says.
     let passable = matches!(adapter.is_set_id(ino, Some(opened.handle)), Ok(false));
     let file = opened.backing.as_ref().filter(|_| passable);
     let register = || adapter.shared.backing.offer(file, open_backing);
@@ -65,7 +67,8 @@ pub(crate) fn create(
         Ok((attr, opened)) => {
             let (ttl, file) = (adapter.time_to_live(), adapter.show(&attr));
             let (generation, handle) = (translate::generation(&attr), FileHandle(opened.handle.0));
-            match serve(adapter, attr.ino, &opened, flags, |file| reply.open_backing(file)) {
+            let register = |file: &_| registering_for(caller.uid, || reply.open_backing(file));
+            match serve(adapter, attr.ino, &opened, flags, register) {
                 Served::ByRequests => reply.created(&ttl, &file, generation, handle, adapter.open_flags()),
                 Served::ByBacking(id) => {
                     reply.created_passthrough(&ttl, &file, generation, handle, FopenFlags::empty(), &id)
