@@ -18,6 +18,7 @@ pub(super) const CASES: &[Case] = &[
     case!(Root writing_by_others_takes_suid),
     case!(Root sgid_needs_the_group),
     case!(User own_writes_take_suid),
+    case!(User writes_through_an_older_descriptor_take_suid),
     case!(User a_user_gives_nothing_away),
 ];
 
@@ -153,6 +154,21 @@ fn own_writes_take_suid() {
     let file = granted(open("file", OFlags::RDWR));
     granted(fallocate(&file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, 0, 500));
     same(granted(mode_of("file")), 0o755);
+}
+
+fn writes_through_an_older_descriptor_take_suid() {
+    // The bits come after the open, so nothing that is decided at open can take them.
+    for mode in [0o4755, 0o2755, 0o6755, 0o4644] {
+        let file = granted(create("file"));
+        granted(write_all_at(&file, &[1; 100_000], 0));
+        granted(chmod("file", mode));
+        same(granted(mode_of("file")), mode);
+        granted(write_all_at(&file, b"x", 70_000));
+        same(granted(mode_of("file")), mode & 0o777);
+        granted(chmod("file", mode));
+        granted(ftruncate(&file, 10));
+        same(granted(mode_of("file")), mode & 0o777);
+    }
 }
 
 fn writing_by_others_takes_suid() {
