@@ -55,9 +55,17 @@ pub(crate) fn setattr(
 
 /// A change of owner clears the set-id bits, as does a change of size by anyone but root. The protocol has a flag for
 /// the latter that fuser 0.18 does not hand on; the user id stands in for it (the kernel's own rule is the capability
-/// CAP_FSETID, which only root has outside of tests).
+/// CAP_FSETID, which only root has outside of tests). A request without any change is what the kernel makes of a chown to
+/// nobody and no group: all that is left of it is that the bits go.
 fn loses_set_id(change: &Change, uid: u32) -> bool {
-    change.uid.is_some() || change.gid.is_some() || (change.size.is_some() && uid != 0)
+    let owner = change.uid.is_some() || change.gid.is_some();
+    owner || (change.size.is_some() && uid != 0) || changes_nothing(change)
+}
+
+fn changes_nothing(change: &Change) -> bool {
+    let attributes = change.mode.is_none() && change.uid.is_none() && change.gid.is_none();
+    let times = change.atime.is_none() && change.mtime.is_none() && change.ctime.is_none();
+    attributes && times && change.size.is_none()
 }
 
 pub(crate) fn statfs(adapter: &Adapter, reply: ReplyStatfs) {
