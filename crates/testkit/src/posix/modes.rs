@@ -12,6 +12,7 @@ pub(super) const CASES: &[Case] = &[
     case!(Anyone chmod_sets_every_bit),
     case!(Anyone chmod_refusals),
     case!(Anyone chown_to_oneself),
+    case!(Anyone chown_to_nobody_takes_suid_and_sgid),
     case!(Root chown_gives_away),
     case!(Root chown_takes_suid_and_sgid),
     case!(Root only_owner_and_root_change_modes),
@@ -68,6 +69,20 @@ fn chown_to_oneself() {
     same(granted(owner_of("file")), (uid, EXTRA_GROUP));
     refused(chown("missing", None, Some(gid)), Errno::NOENT);
     refused(chown("file/x", None, Some(gid)), Errno::NOTDIR);
+}
+
+fn chown_to_nobody_takes_suid_and_sgid() {
+    // Linux: a chown that changes neither owner nor group takes the bits all the same.
+    for mode in [0o4755, 0o2755, 0o6755] {
+        granted(write_file("file", b"x"));
+        granted(chmod("file", mode));
+        granted(chown("file", None, None));
+        same(granted(mode_of("file")), 0o755);
+    }
+    granted(mkdir("dir", 0o755));
+    granted(chmod("dir", 0o2755));
+    granted(chown("dir", None, None));
+    same(granted(mode_of("dir")), 0o2755);
 }
 
 fn chown_gives_away() {
