@@ -68,15 +68,20 @@ impl LocalData {
 
     fn remove_one(&self, file: FileId, substripe: u32) -> Result<()> {
         let path = substripe_path(file, substripe);
-        let held = match rustix::fs::statat(&self.directory, &path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => content::counted(&stat),
-            Err(Errno::NOENT) => return Ok(()),
-            Err(errno) => return Err(host("stat of substripe")(errno)),
-        };
-        rustix::fs::unlinkat(&self.directory, &path, AtFlags::empty()).map_err(host("remove substripe"))?;
+        let mut held = 0;
         if self.fragment.meter.counts() {
-            self.fragment.meter.settle(held, 0, 0);
+            held = match rustix::fs::statat(&self.directory, &path, AtFlags::SYMLINK_NOFOLLOW) {
+                Ok(stat) => content::counted(&stat),
+                Err(Errno::NOENT) => return Ok(()),
+                Err(errno) => return Err(host("stat of substripe")(errno)),
+            };
         }
+        match rustix::fs::unlinkat(&self.directory, &path, AtFlags::empty()) {
+            Ok(()) => {}
+            Err(Errno::NOENT) => return Ok(()),
+            Err(errno) => return Err(host("remove substripe")(errno)),
+        }
+        self.fragment.meter.settle(held, 0, 0);
         Ok(())
     }
 }
