@@ -32,6 +32,19 @@ fn what_is_written_is_read() {
 }
 
 #[test]
+fn a_file_grows_byte_by_byte() {
+    on_all(|i| {
+        let data = pattern(1, 200);
+        let (attr, opened) = i.create("f");
+        for (at, byte) in data.iter().enumerate() {
+            write_all(&i.volume, opened.handle, at as u64, &[*byte]);
+            assert_eq!(i.volume.getattr(attr.ino, None).unwrap().size, at as u64 + 1);
+        }
+        assert_eq!(read_all(&i.volume, opened.handle), data);
+    });
+}
+
+#[test]
 fn holes_read_as_zeros_and_are_found() {
     on_all(|i| {
         let (_, opened) = i.create("f");
