@@ -104,7 +104,8 @@ impl Layout {
         if servers == 0 || servers > SERVERS_MAX {
             return Err(LayoutError::Servers { servers });
         }
-        if stripe_size == 0 || stripe_size > STRIPE_SIZE_MAX || !stripe_size.is_multiple_of(STRIPE_SIZE_UNIT) {
+        if stripe_size == 0 || stripe_size > STRIPE_SIZE_MAX || !stripe_size.is_multiple_of(STRIPE_SIZE_UNIT)
+        {
             return Err(LayoutError::StripeSize { stripe_size });
         }
         if stripe_count == 0 || stripe_count > servers {
