@@ -97,13 +97,17 @@ impl Driver<'_> {
 
     fn teardown(&mut self) -> Result<(), Cause> {
         self.unmount()?;
-        for (_, attachment) in std::mem::take(&mut self.attachments) {
-            attachment.detach().map_err(cause)?;
-        }
         if let Some(own) = self.job.own.clone() {
             self.machine.registry.instance_unmaking(own.id).map_err(cause)?;
+            // What is dirty in a space that goes away need not reach the disk.
+            if let Some(attachment) = self.attachments.remove(&own.id) {
+                attachment.discard().map_err(cause)?;
+            }
             self.machine.agent.destroy_instance(own.id).map_err(cause)?;
             remove_empty(own.fragments.iter().map(|fragment| fragment.directory.clone()));
+        }
+        for (_, attachment) in std::mem::take(&mut self.attachments) {
+            attachment.detach().map_err(cause)?;
         }
         remove_job_directory(self.machine.state.job(&self.job.token))?;
         self.machine.registry.finish_teardown(self.job.session).map_err(cause)

@@ -147,7 +147,13 @@ impl Driver<'_> {
         let name = format!("stage-{}-{part}.journal", stage.id.0);
         // A job that is recovered without its directory (removed by hand) stages again from the start.
         let journal = directory.is_dir().then(|| directory.join(name));
-        StageOptions { tolerate_errors: stage.spec.tolerate_errors, journal, ..StageOptions::default() }
+        StageOptions {
+            tolerate_errors: stage.spec.tolerate_errors,
+            journal,
+            // What goes into a persistent instance outlives the job; a job's own space is staged anew after a power cut.
+            durable: matches!(stage.spec.target, StageTarget::Persistent(_)).then_some(true),
+            ..StageOptions::default()
+        }
     }
 
     fn instance_of(&self, stage: &StageRecord) -> Result<InstanceRecord, String> {
