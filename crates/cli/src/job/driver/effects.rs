@@ -120,12 +120,22 @@ impl Driver<'_> {
         let end = self.await_script(script)?;
         let elapsed = begun.elapsed();
         let after = self.bytes_used();
-        let difference = |pick: fn(&(Option<u64>, Option<u64>)) -> Option<u64>| {
-            Some(pick(&after)?.saturating_sub(pick(&before)?))
-        };
-        let (bytes_read, bytes_written) = (difference(|figures| figures.0), difference(|figures| figures.1));
+        let moved = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
+        let (bytes_read, bytes_written) = (moved(before.0, after.0), moved(before.1, after.1));
+        self.wear(bytes_written);
         self.summary.script = Some(ScriptLine { end: tell(end), elapsed, bytes_read, bytes_written });
         Ok(script_end(end))
+    }
+
+    /// Counts what the script wrote towards the wear of the nodes. With several instances it is unknown which one it
+    /// went to, and nothing is counted.
+    fn wear(&mut self, written: Option<u64>) {
+        let instances = self.instances();
+        if let ([(_, instance)], Some(written)) = (&instances[..], written)
+            && let Err(error) = self.machine.registry.record_written(instance.id, Bytes(written))
+        {
+            self.note(format!("what was written could not be counted as wear: {error}"));
+        }
     }
 
     /// Records the script's group first, so that recovery can end a script whose driver was killed.
