@@ -36,7 +36,7 @@ lint:
 	@$(PYTHON) -m unittest discover --start-directory tests/layers
 	@$(PYTHON) -m unittest discover --start-directory tests/bench
 	@command -v shellcheck >/dev/null || { echo "check: shellcheck is missing: run 'make setup'" >&2; exit 1; }
-	@git ls-files -z --cached --others --exclude-standard '*.sh' .ci/run | xargs -0 shellcheck --severity=warning
+	@git ls-files -z --cached --others --exclude-standard 'scripts/*.sh' 'examples/*.sh' .ci/run | xargs -0 shellcheck --severity=warning
 
 check: lint ## quick: format, lints, layering, unit tests
 	$(CARGO) fmt --all --check

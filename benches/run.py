@@ -101,11 +101,16 @@ class Bench:
         self.plain.mkdir()
         call("cc", "-O2", "-Wall", "-o", self.probe, HERE / "ioprobe.c")
 
-    def script(self, name, capacity, directives, body):
-        text = f"#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity={capacity}\n{directives}{body}\n"
+    def script(self, name, directives, body):
         path = self.work / f"{name}.sh"
-        path.write_text(text)
+        path.write_text(f"#!/bin/bash\n{directives}{body}\n")
         return path
+
+    def command(self, *words):
+        """A command of forebay that is not measured."""
+        done = subprocess.run([self.forebay, *words], env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise SystemExit(f"bench: forebay {' '.join(words)} ended with status {done.returncode}\n{done.stderr}")
 
     def job(self, script, *options, watch=None):
         """Runs a job; seconds until the script began (when it wrote its start file), and seconds in all.
@@ -167,7 +172,7 @@ def io_group(bench, group, options, places):
     with FreshXfs(bench.work / "reference") as reference:
         others = " ".join(f"'{name}={path}'" for name, path in {"reference": reference, **places}.items())
         command = f"exec '{sys.executable}' '{HERE}/measure.py' {group} '{output}' '{bench.probe}' {bench.rounds}"
-        bench.job(bench.script(group, CAPACITY, "", f'{command} "ours=$DW_JOB_STRIPED" {others}'), *options)
+        bench.job(bench.script(group, Scratch.allocation, f'{command} "ours=$DW_JOB_STRIPED" {others}'), *options)
     return json.loads(output.read_text())
 
 
@@ -197,7 +202,7 @@ def four_nodes(bench):
 def empty_script(bench):
     """`forebay run` of a script that does nothing, with an allocation, from start to exit."""
     note(f"empty script: {START_RUNS} runs of each kind")
-    script = bench.script("empty", SMALL_CAPACITY, "", ":")
+    script = bench.script("empty", f"#DW jobdw type=scratch access_mode=striped capacity={SMALL_CAPACITY}\n", ":")
     rows = []
     for label, options in (("one node", []), ("four nodes", ["--nodes", "4"])):
         bench.job(script, *options)
@@ -220,59 +225,96 @@ def bare_bash(script):
     return 1000 * (time.time() - start)
 
 
-def timed_copy(source, target):
-    """cp -r, and a sync of what it made: seconds until the copy would survive a power cut, as it does after a stage-in."""
-    call("sync")
+class Scratch:
+    """Where a stage-in into the space of one job goes. It is not synced: its source stays, and the job ends with the machine."""
+
+    durable = False
+    variable = "$DW_JOB_STRIPED"
+    allocation = f"#DW jobdw type=scratch access_mode=striped capacity={CAPACITY}\n"
+
+    def __init__(self, bench):
+        pass
+
+    def __enter__(self):
+        pass
+
+    def __exit__(self, *failure):
+        pass
+
+
+class Persistent:
+    """A persistent instance, made anew. A stage-in into it survives a power cut, as the instance does."""
+
+    durable = True
+    variable = "$DW_PERSISTENT_STRIPED_bench"
+    allocation = "#DW persistentdw name=bench\n"
+
+    def __init__(self, bench):
+        self.bench = bench
+
+    def __enter__(self):
+        self.bench.command("create-persistent", "bench", "--capacity", CAPACITY)
+
+    def __exit__(self, *failure):
+        self.bench.command("destroy-persistent", "bench", "--hurry")
+
+
+def timed_copy(source, target, durable):
+    """Seconds of cp -r, and where the stage-in is durable of an fsync of the file or a syncfs after the directory."""
+    call("sync", "-f", target.parent)
     start = time.time()
     call("cp", "-r", source, target)
-    call("sync", *([target] if target.is_file() else ["-f", target]))
+    if durable:
+        call("sync", *([target] if target.is_file() else ["-f", target]))
     return time.time() - start
 
 
-def copy_to_xfs(bench, source):
+def copy_to_xfs(bench, source, durable):
     """timed_copy to an XFS image as fresh as the fragment is that a stage-in writes to."""
     with FreshXfs(bench.work / "fresh") as mount:
-        return timed_copy(source, mount / "copy")
+        return timed_copy(source, mount / "copy", durable)
 
 
-def copy_to_plain(bench, source):
+def copy_to_plain(bench, source, durable):
     target = bench.plain / "copy"
-    seconds = timed_copy(source, target)
+    seconds = timed_copy(source, target, durable)
     shutil.rmtree(target) if target.is_dir() else target.unlink()
     return seconds
 
 
-def stage_in(bench, kind, source, name):
+def stage_in(bench, place, kind, source):
     """Seconds of a stage-in, of cp to bare XFS and of cp to the plain directory, round by round, and MiB that forebay takes.
 
     The stage-in runs from the moment the instance is there until the script begins: the whole time until the script began, less
     what the same job without a stage_in line takes to begin.
     """
-    note(f"{name}: {bench.rounds} rounds and one to warm up")
     begin = f"date +%s.%N >'{bench.mark}'"
-    directive = f"#DW stage_in type={kind} source={source} destination=$DW_JOB_STRIPED/input\n"
-    staging = bench.script(f"stage-{kind}", CAPACITY, directive, begin)
-    idle = bench.script("idle", CAPACITY, "", begin)
+    directive = f"#DW stage_in type={kind} source={source} destination={place.variable}/input\n"
+    staging = bench.script("stage", place.allocation + directive, begin)
+    idle = bench.script("idle", place.allocation, begin)
     ours, xfs, plain = [], [], []
     for _ in range(bench.rounds + 1):
-        call("sync")
-        before = statistics.median(bench.job(idle)[0] for _ in range(3))
-        call("sync")
-        ours.append(bench.job(staging)[0] - before)
-        xfs.append(copy_to_xfs(bench, source))
-        plain.append(copy_to_plain(bench, source))
-    sizes = [bench.resident(staging) for _ in range(MEMORY_RUNS)]
-    return ours[1:], xfs[1:], plain[1:], sizes
+        with place(bench):
+            before = statistics.median(bench.job(idle)[0] for _ in range(3))
+            call("sync", "-f", bench.work)
+            ours.append(bench.job(staging)[0] - before)
+        xfs.append(copy_to_xfs(bench, source, place.durable))
+        plain.append(copy_to_plain(bench, source, place.durable))
+    with place(bench):
+        size = bench.resident(staging)
+    return ours[1:], xfs[1:], plain[1:], size
 
 
-def stage_rows(name, figures, goal, how):
-    ours, xfs, plain, sizes = figures
-    limit = [STAGING_LIMIT_MIB] * len(sizes)
-    return [
-        row(f"stage-in: {name}", ours, xfs, "s", goal, against=f"{how} to bare XFS"),
-        row(f"stage-in: {name} / plain", ours, plain, "s", against=f"{how} to the plain directory"),
-        row(f"stage-in: {name}, resident, at most", sizes, limit, "MiB", 1.0, against="the limit"),
-    ]
+def stage_rows(bench, name, kind, source, copies, goals):
+    """Rows for one source, staged into the space of a job and into a persistent instance. `copies`: what cp is called in each."""
+    for place in (Scratch, Persistent):
+        title = f"stage-in: {name}" + (", durable" if place.durable else "")
+        note(f"{title}: {bench.rounds} rounds and one to warm up")
+        ours, xfs, plain, size = stage_in(bench, place, kind, source)
+        how = copies[place.durable]
+        yield row(title, ours, xfs, "s", goals[place.durable], against=f"{how} to bare XFS")
+        yield row(f"{title} / plain", ours, plain, "s", against=f"{how} to the plain directory")
+        yield limit_row(f"{title}: resident, at most", [size], STAGING_LIMIT_MIB, "MiB")
 
 
 def staging(bench):
@@ -281,7 +323,7 @@ def staging(bench):
     with open(big, "wb") as file:
         for number in range(BIG_FILE_BYTES // len(block)):
             file.write(number.to_bytes(8, "little") + block[8:])
-    rows = stage_rows("one 2 GiB file", stage_in(bench, "file", big, "stage-in of a 2 GiB file"), 1.0, "cp and fsync")
+    rows = list(stage_rows(bench, "one 2 GiB file", "file", big, ("cp", "cp and fsync"), (None, 1.0)))
     big.unlink()
 
     tree = bench.work / "tree"
@@ -289,8 +331,8 @@ def staging(bench):
         path = tree / f"d{number // 1000}" / f"file-{number}"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(block[number : number + SMALL_FILE_BYTES])
-    figures = stage_in(bench, "directory", tree, "stage-in of 10,000 files")
-    rows += stage_rows("10,000 files of 4 KiB", figures, 2.0, "cp -r and syncfs")
+    copies = ("cp -r", "cp -r and syncfs")
+    rows += stage_rows(bench, "10,000 files of 4 KiB", "directory", tree, copies, (2.0, 2.0))
     shutil.rmtree(tree)
     return rows
 
