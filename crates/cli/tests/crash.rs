@@ -29,7 +29,8 @@ struct Random(u64);
 impl Random {
     fn seeded() -> Random {
         let given = std::env::var("FOREBAY_TEST_SEED").ok().and_then(|text| text.parse().ok());
-        let clock = || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
+        let clock =
+            || std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap().as_nanos() as u64;
         let seed = given.unwrap_or_else(clock) | 1;
         println!("FOREBAY_TEST_SEED={seed}");
         Random(seed)
@@ -156,7 +157,8 @@ fn the_next_command_names_the_orphan(uid: u32) {
     assert!(!running.status.success() && shown(&running).contains("is running"), "{}", shown(&running));
     child.kill().unwrap();
     child.wait().unwrap();
-    let next = start(&place, &[], "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\ntrue\n");
+    let next =
+        start(&place, &[], "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\ntrue\n");
     let output = next.wait_with_output().unwrap();
     assert!(output.status.success() && shown(&output).contains("100001"), "{}", shown(&output));
     let discarded = place.program("forebay").args(["recover", "--discard", "100001"]).output().unwrap();

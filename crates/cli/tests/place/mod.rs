@@ -39,7 +39,10 @@ impl Place {
             let program = Path::new(program);
             fs::copy(program, place.path("bin").join(program.file_name().unwrap())).unwrap();
         }
-        place.write("pfs/data/file.dat", &(0..3_000_000u32).map(|i| (i * 31 >> 7) as u8).collect::<Vec<_>>());
+        place.write(
+            "pfs/data/file.dat",
+            &(0..3_000_000u32).map(|i| ((i * 31) >> 7) as u8).collect::<Vec<_>>(),
+        );
         place.write("pfs/data/note.txt", b"input of the tutorial\n");
         place
     }
