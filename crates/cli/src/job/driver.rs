@@ -87,7 +87,7 @@ impl<'a> Driver<'a> {
         let shared = Arc::clone(&self.shared);
         let hook = {
             let shared = Arc::clone(&shared);
-            move |signal, _count| shared.interrupt(signal)
+            move |_signal, _count| shared.interrupt()
         };
         interrupts.during(hook, |_| self.steps(event))?;
         self.summary.total = self.begun.elapsed();

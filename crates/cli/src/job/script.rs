@@ -98,11 +98,11 @@ impl ScriptGroup {
         i32::try_from(pid).ok().and_then(Pid::from_raw).map(ScriptGroup)
     }
 
-    /// Asks the group to end; a stopped one is woken to hear it.
-    pub fn terminate(self, signal: i32) {
-        let signal = if signal == libc::SIGINT { Signal::INT } else { Signal::TERM };
+    /// Asks the group to end, with SIGTERM as Slurm does, whatever signal forebay itself got: a shell that gets SIGINT
+    /// while it starts a command may swallow it. A stopped group is woken to hear it.
+    pub fn terminate(self) {
         // ESRCH: the group is gone already, which is what is wanted.
-        let _ = rustix::process::kill_process_group(self.0, signal);
+        let _ = rustix::process::kill_process_group(self.0, Signal::TERM);
         let _ = rustix::process::kill_process_group(self.0, Signal::CONT);
     }
 
@@ -116,7 +116,7 @@ impl ScriptGroup {
         if self.is_gone() {
             return false;
         }
-        self.terminate(libc::SIGTERM);
+        self.terminate();
         if !self.gone_within(wait) {
             self.kill();
             self.gone_within(LEFTOVER_WAIT);
@@ -210,7 +210,7 @@ mod tests {
         adopt_orphans();
         let script = run("sleep 1000; sleep 1000").spawn().unwrap();
         let group = script.group();
-        group.terminate(libc::SIGTERM);
+        group.terminate();
         let (status, _) = script.wait().unwrap();
         assert_eq!(shell_status(status), 143);
     }

@@ -62,7 +62,7 @@ impl Shared {
         inner.script = Some(group);
         match inner.state.wish {
             Wish::None => {}
-            Wish::Stop => group.terminate(libc::SIGTERM),
+            Wish::Stop => group.terminate(),
             Wish::Halt | Wish::Discard => group.kill(),
         }
     }
@@ -73,15 +73,15 @@ impl Shared {
     }
 
     /// Called by the interrupt hook.
-    pub fn interrupt(self: &std::sync::Arc<Self>, signal: i32) {
+    pub fn interrupt(self: &std::sync::Arc<Self>) {
         let mut inner = self.lock();
         let taken = step(&inner.state, Event::Interrupt);
         let first = inner.state.wish == Wish::None;
         inner.state = taken.next;
         match taken.effect {
-            Some(Effect::EndScript { force: true }) => inner.end_script(signal, true),
+            Some(Effect::EndScript { force: true }) => inner.end_script(true),
             Some(Effect::EndScript { force: false }) => {
-                inner.end_script(signal, false);
+                inner.end_script(false);
                 self.kill_later(inner.script);
             }
             Some(Effect::StopWork) => {
@@ -111,10 +111,10 @@ impl Shared {
 }
 
 impl Inner {
-    fn end_script(&self, signal: i32, force: bool) {
+    fn end_script(&self, force: bool) {
         match self.script {
             Some(group) if force => group.kill(),
-            Some(group) => group.terminate(signal),
+            Some(group) => group.terminate(),
             None => {}
         }
     }
