@@ -198,9 +198,8 @@ impl Ground {
 
     /// Ends it the polite way and checks that nothing is left.
     pub fn finish(mut self) {
-        let log = self.log();
         if let Some(mounted) = self.mounted.take() {
-            mounted.unmount().unwrap_or_else(|error| panic!("{error}\n{log}"));
+            mounted.unmount().unwrap_or_else(|error| panic!("{error}\n{}", self.log()));
         }
         let Ground { small_disks, disk, scratch, .. } = self;
         drop((small_disks, disk));
@@ -214,7 +213,9 @@ fn owned_directory(path: &Path, owner: &Identity) -> PathBuf {
     path.to_owned()
 }
 
-/// Copies, because another user may not pass through the directories of the build.
+/// Copies, because another user may not pass through the directories of the build. By a process of its own: a file that
+/// is open for writing cannot be run, and a child forked by another test at this moment would inherit it.
 fn copy_program(from: &Path, to: &Path) {
-    fs::copy(from, to).unwrap_or_else(|error| panic!("{}: {error}", from.display()));
+    let copied = process::run(Command::new("cp").args([from, to]), SUITE_LIMIT);
+    copied.and_then(Finished::success).unwrap_or_else(|error| panic!("{error}"));
 }
