@@ -210,6 +210,11 @@ pub trait DirStream: Send {
 pub trait ReadFile: Send + Sync {
     /// Attributes of the open file, as they are at this moment.
     fn metadata(&self) -> Result<Metadata, TreeError>;
+    /// Attributes as they were when the file was opened, before the first byte could be read; for a tree that has looked at
+    /// them then anyway.
+    fn metadata_at_open(&self) -> Result<Metadata, TreeError> {
+        self.metadata()
+    }
     /// Reads at `offset`; fewer bytes than asked only at the end of the file, 0 at or past it.
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, TreeError>;
     /// The next range holding data at or after `offset`, `None` when only a hole or the end follows. Where the file system
@@ -239,6 +244,9 @@ pub trait WriteFile: Send + Sync {
     fn set_metadata(&self, change: &SetMetadata) -> Result<(), TreeError>;
     /// Sets one extended attribute.
     fn set_xattr(&self, name: &OsStr, value: &[u8]) -> Result<(), TreeError>;
+    /// Bytes of this range begin to go to the disk, without waiting: so that a later [`sync`](Self::sync) finds less to do. A
+    /// hint; errors are met by the sync.
+    fn start_sync(&self, _range: Range<u64>) {}
     /// Content and attributes reach the disk.
     fn sync(&self) -> Result<(), TreeError>;
     /// A descriptor the kernel can copy to, where there is one that holds the whole content.

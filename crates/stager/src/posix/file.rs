@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, FileType, Gid, Mode, OFlags, SeekFrom, Uid};
 use rustix::io::{self, Errno};
@@ -11,16 +11,22 @@ use super::cause::failed;
 use super::{entry, xattr};
 use crate::tree::{Cause, Metadata, ReadFile, SetMetadata, TreeError, WriteFile};
 
-/// An open regular file. The descriptor's own offset is used by nobody but `next_data`, which does not depend on it.
+/// A regular file open for reading. The descriptor's own offset is used by nobody but `next_data`, which does not depend on it.
+pub struct PosixSource {
+    file: PosixFile,
+    at_open: Metadata,
+}
+
+/// A regular file open for writing.
 pub struct PosixFile(OwnedFd);
 
 /// Opens for reading. `O_NONBLOCK` because the entry may have become a fifo since it was looked at.
-pub fn open(parent: &OwnedFd, name: &OsStr) -> Result<PosixFile, TreeError> {
+pub fn open(parent: &OwnedFd, name: &OsStr) -> Result<PosixSource, TreeError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = fs::openat(parent, name, flags, Mode::empty()).map_err(failed("open"))?;
     let stat = fs::fstat(&file).map_err(failed("open"))?;
     match FileType::from_raw_mode(stat.st_mode) {
-        FileType::RegularFile => Ok(PosixFile(file)),
+        FileType::RegularFile => Ok(PosixSource { file: PosixFile(file), at_open: entry::metadata(&stat) }),
         FileType::Directory => Err(TreeError { operation: "open", cause: Cause::IsDirectory }),
         _ => Err(TreeError { operation: "open", cause: Cause::Unsupported }),
     }
@@ -51,23 +57,27 @@ impl PosixFile {
     }
 }
 
-impl ReadFile for PosixFile {
+impl ReadFile for PosixSource {
     fn metadata(&self) -> Result<Metadata, TreeError> {
-        self.stat()
+        self.file.stat()
+    }
+
+    fn metadata_at_open(&self) -> Result<Metadata, TreeError> {
+        Ok(self.at_open)
     }
 
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, TreeError> {
-        self.read_full(offset, buffer)
+        self.file.read_full(offset, buffer)
     }
 
     fn next_data(&self, offset: u64) -> Result<Option<Range<u64>>, TreeError> {
-        let start = match fs::seek(&self.0, SeekFrom::Data(offset)) {
+        let start = match fs::seek(&self.file.0, SeekFrom::Data(offset)) {
             Ok(start) => start,
             Err(Errno::NXIO) => return Ok(None),
             Err(Errno::INVAL) => return self.rest_as_data(offset),
             Err(errno) => return Err(failed("seek")(errno)),
         };
-        match fs::seek(&self.0, SeekFrom::Hole(start)) {
+        match fs::seek(&self.file.0, SeekFrom::Hole(start)) {
             Ok(end) => Ok(Some(start..end)),
             // The file shrank in between.
             Err(Errno::NXIO) => Ok(None),
@@ -76,22 +86,22 @@ impl ReadFile for PosixFile {
     }
 
     fn xattr_names(&self) -> Result<Vec<OsString>, TreeError> {
-        xattr::listed(xattr::fill("list attributes", |buffer| fs::flistxattr(&self.0, buffer)))
+        xattr::listed(xattr::fill("list attributes", |buffer| fs::flistxattr(&self.file.0, buffer)))
     }
 
     fn xattr(&self, name: &OsStr) -> Result<Vec<u8>, TreeError> {
-        xattr::fill("read attribute", |buffer| fs::fgetxattr(&self.0, name, buffer))
+        xattr::fill("read attribute", |buffer| fs::fgetxattr(&self.file.0, name, buffer))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
-        Some(self.0.as_fd())
+        Some(self.file.0.as_fd())
     }
 }
 
-impl PosixFile {
+impl PosixSource {
     /// For a file system that knows no holes.
     fn rest_as_data(&self, offset: u64) -> Result<Option<Range<u64>>, TreeError> {
-        let size = self.stat()?.size;
+        let size = self.file.stat()?.size;
         Ok((offset < size).then_some(offset..size))
     }
 }
@@ -138,6 +148,15 @@ impl WriteFile for PosixFile {
 
     fn set_xattr(&self, name: &OsStr, value: &[u8]) -> Result<(), TreeError> {
         fs::fsetxattr(&self.0, name, value, fs::XattrFlags::empty()).map_err(failed("set attribute"))
+    }
+
+    fn start_sync(&self, range: Range<u64>) {
+        let Ok(offset) = libc::off64_t::try_from(range.start) else { return };
+        let Ok(length) = libc::off64_t::try_from(range.end.saturating_sub(range.start)) else { return };
+        let file = self.0.as_raw_fd();
+        // SAFETY: the call takes a descriptor, which is open as long as `self` is, and numbers; no memory is passed.
+        // Its answer is of no use: what could not be written is reported by the fsync that follows.
+        let _ = unsafe { libc::sync_file_range(file, offset, length, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
     fn sync(&self) -> Result<(), TreeError> {

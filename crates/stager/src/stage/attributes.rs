@@ -18,7 +18,7 @@ const SET_ID: u32 = 0o6000;
 /// The mode to create with: the final one as far as that is safe, so that most files need no second call. A file that will be
 /// given to somebody else stays closed until then. The writer can always write.
 pub fn first_mode(run: &Run<'_>, found: &Metadata) -> u32 {
-    let stays_ours = !run.privileged || found.uid == rustix::process::geteuid().as_raw();
+    let stays_ours = !run.privileged || found.uid == run.uid;
     if stays_ours { (found.mode & 0o777) | 0o600 } else { 0o600 }
 }
 

@@ -85,6 +85,11 @@ impl<'r> Commit<'r> {
         self.order == Order::Each
     }
 
+    /// Whether the stage ends with everything on disk.
+    pub fn is_durable(&self) -> bool {
+        self.order != Order::Never
+    }
+
     /// Before anything is written below `directory`.
     pub fn will_write(&self, run: &Run<'r>, directory: &Path, found: &Metadata) -> Result<(), TreeError> {
         if matches!(self.order, Order::Never | Order::Each) {

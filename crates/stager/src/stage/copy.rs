@@ -72,28 +72,59 @@ enum Trouble {
     Failed(ItemFailure),
 }
 
-/// Copies a regular file, or makes it a hard link to its first name, or finds it complete.
-pub fn regular<'r>(run: &Run<'r>, entry: Entry, found: &Metadata, buffer: &mut [u8]) {
+/// A regular file whose turn it is to be copied.
+pub struct Due {
+    pub entry: Entry,
+    key: Option<Key>,
+}
+
+/// Makes a regular file a hard link to its first name, or finds it complete; else it is due to be copied.
+pub fn due(run: &Run<'_>, entry: Entry, found: &Metadata, buffer: &mut [u8]) -> Option<Due> {
     let mut key = None;
     if found.links > 1 && !entry.named {
         match run.links.arrive(found, &entry) {
             Turn::First(first) => key = Some(first),
-            Turn::Wait => return,
-            Turn::Link(existing) => return special::hard_link(run, entry, &existing, buffer),
+            Turn::Wait => return None,
+            Turn::Link(existing) => {
+                special::hard_link(run, entry, &existing, buffer);
+                return None;
+            }
             Turn::Unknown => special::warn_link_copied(run, &entry),
         }
     }
     if is_complete(run, &entry, found) {
         run.account.files_skipped.add(1);
         run.account.bytes_done.add(found.size);
-        return in_place(run, &entry, key, buffer);
+        in_place(run, &entry, key, buffer);
+        return None;
     }
-    attempts(run, entry, key, 1, Share::Large, buffer);
+    Some(Due { entry, key })
+}
+
+/// Copies files of one directory: all are opened, then all are made while the directory's gate is held, then each is copied.
+/// Two workers that make files in one directory in turns, file by file, put each other to sleep for every file; this way
+/// one makes while the other copies. Whatever becomes of one file, the next is tried.
+pub fn batch<'r>(run: &Run<'r>, files: Vec<Due>, buffer: &mut [u8]) {
+    let Some(dir) = files.first().map(|due| Arc::clone(&due.entry.dir)) else { return };
+    if run.stopping() {
+        return;
+    }
+    let sources: Vec<_> = files.into_iter().map(|due| (Source::open(run, &due.entry), due)).collect();
+    let made: Vec<_> = {
+        let _gate = dir.gate.lock().unwrap_or_else(PoisonError::into_inner);
+        let make = |(source, due): (Result<Source<'r>, Trouble>, Due)| {
+            (source.and_then(|source| Copying::make(run, &due.entry, due.key, 1, source)), due)
+        };
+        sources.into_iter().map(make).collect()
+    };
+    for (opened, due) in made {
+        attempts(run, due.entry, due.key, 1, Some(opened), Share::Large, buffer);
+    }
 }
 
 /// Copies a file as one of its own although it has other names.
 pub fn separately(run: &Run<'_>, entry: Entry, buffer: &mut [u8]) {
-    attempts(run, entry, None, 1, Share::Nothing, buffer);
+    attempts(run, entry, None, 1, None, Share::Nothing, buffer);
 }
 
 /// Whether the journal knows the file as complete, and source and target still look as noted.
@@ -122,10 +153,20 @@ enum Share {
     Nothing,
 }
 
-fn attempts<'r>(run: &Run<'r>, entry: Entry, key: Option<Key>, first: u32, share: Share, buffer: &mut [u8]) {
+/// Tries until the file stays the same while it is copied. `opened` is what the first attempt has come to so far.
+fn attempts<'r>(
+    run: &Run<'r>,
+    entry: Entry,
+    key: Option<Key>,
+    first: u32,
+    mut opened: Option<Result<Copying<'r>, Trouble>>,
+    share: Share,
+    buffer: &mut [u8],
+) {
     let mut attempt = first;
     loop {
-        let outcome = match Copying::open(run, &entry, key, attempt) {
+        let opened = opened.take().unwrap_or_else(|| Copying::open(run, &entry, key, attempt));
+        let outcome = match opened.and_then(|copying| copying.sized(run)) {
             Ok(copying) if share == Share::Large && copying.is_shared() => {
                 return run.queue.push_large(Arc::new(Large::new(copying)));
             }
@@ -163,10 +204,13 @@ pub fn give_up(run: &Run<'_>, entry: &Entry, key: Option<Key>, failure: ItemFail
 
 /// One range of a large file; the last one finishes the file.
 pub fn range<'r>(run: &Run<'r>, file: &Arc<Large<'r>>, range: Range<u64>, buffer: &mut [u8]) {
-    if !file.spoiled.load(Ordering::Acquire)
-        && let Err(trouble) = file.copying.copy(run, range, buffer)
-    {
-        file.spoil(trouble);
+    if !file.spoiled.load(Ordering::Acquire) {
+        match file.copying.copy(run, range.clone(), buffer) {
+            // The disk works while the next ranges are copied.
+            Ok(()) if run.commit.is_durable() => file.copying.target.start_sync(range),
+            Ok(()) => {}
+            Err(trouble) => file.spoil(trouble),
+        }
     }
     if file.left.fetch_sub(1, Ordering::AcqRel) > 1 {
         return;
@@ -187,7 +231,8 @@ pub fn range<'r>(run: &Run<'r>, file: &Arc<Large<'r>>, range: Range<u64>, buffer
         Err(Trouble::Changed) => {
             run.account.changed_retries.add(1);
             run.pause(CHANGED_PAUSE * copying.attempt);
-            attempts(run, copying.entry.clone(), copying.key, copying.attempt + 1, Share::Large, buffer);
+            let (entry, attempt) = (copying.entry.clone(), copying.attempt + 1);
+            attempts(run, entry, copying.key, attempt, None, Share::Large, buffer);
         }
     }
 }
@@ -249,20 +294,43 @@ fn create<'r>(
     Ok((temporary, file?))
 }
 
-impl<'r> Copying<'r> {
-    fn open(run: &Run<'r>, entry: &Entry, key: Option<Key>, attempt: u32) -> Result<Self, Trouble> {
-        let source_path = entry.source();
-        let source_trouble = |error| Trouble::Failed(run.source_failure(&source_path, error));
-        let source = run.source().open(&source_path).map_err(|error| match error.cause {
+/// A source file that is open, and what it was then.
+struct Source<'r> {
+    file: Box<dyn ReadFile + 'r>,
+    before: Metadata,
+}
+
+impl<'r> Source<'r> {
+    fn open(run: &Run<'r>, entry: &Entry) -> Result<Self, Trouble> {
+        let path = entry.source();
+        let trouble = |error| Trouble::Failed(run.source_failure(&path, error));
+        let file = run.source().open(&path).map_err(|error| match error.cause {
             // It was a regular file when it was looked at.
             Cause::SymbolicLink | Cause::IsDirectory | Cause::Unsupported => Trouble::Changed,
-            _ => source_trouble(error),
+            _ => trouble(error),
         })?;
-        let before = source.metadata().map_err(source_trouble)?;
+        let before = file.metadata_at_open().map_err(trouble)?;
+        Ok(Self { file, before })
+    }
+}
+
+impl<'r> Copying<'r> {
+    fn open(run: &Run<'r>, entry: &Entry, key: Option<Key>, attempt: u32) -> Result<Self, Trouble> {
+        Self::make(run, entry, key, attempt, Source::open(run, entry)?)
+    }
+
+    /// Makes the target of an open source.
+    fn make(
+        run: &Run<'r>,
+        entry: &Entry,
+        key: Option<Key>,
+        attempt: u32,
+        Source { file: source, before }: Source<'r>,
+    ) -> Result<Self, Trouble> {
         let target_path = entry.target();
         let (temporary, target) = create(run, entry, &target_path, attributes::first_mode(run, &before))
             .map_err(|error| Trouble::Failed(run.target_failure(&target_path, error, before.size)))?;
-        Self {
+        Ok(Self {
             entry: entry.clone(),
             key,
             attempt,
@@ -274,8 +342,7 @@ impl<'r> Copying<'r> {
             cloned: false,
             sum: AtomicU64::new(0),
             counted: AtomicU64::new(0),
-        }
-        .sized(run)
+        })
     }
 
     /// Clones where that is possible. Gives a file with holes, or one written by several, its size beforehand.

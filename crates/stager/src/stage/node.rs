@@ -5,8 +5,8 @@
 //! to zero sets the attributes and does the same for the directory above. So nodes live only above entries in flight.
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use super::attributes;
 use super::run::Run;
@@ -20,6 +20,8 @@ pub struct Node {
     pub target: PathBuf,
     /// Whether this run has made the target.
     pub is_fresh: bool,
+    /// Held by a worker while it makes a batch of files in the target; no other lock is taken inside but the trees' own.
+    pub gate: Mutex<()>,
     parent: Option<Arc<Node>>,
     /// Attributes to give at the end; `None` leaves the target as it is.
     apply: Option<Metadata>,
@@ -45,7 +47,8 @@ impl Node {
             parent.enter();
         }
         let Target { path: target, is_fresh } = target;
-        Arc::new(Self { source, target, is_fresh, parent, apply, outstanding: AtomicUsize::new(1) })
+        let (gate, outstanding) = (Mutex::new(()), AtomicUsize::new(1));
+        Arc::new(Self { source, target, is_fresh, gate, parent, apply, outstanding })
     }
 
     /// One more outstanding. Only by somebody who holds a count.

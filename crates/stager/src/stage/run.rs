@@ -36,6 +36,8 @@ pub struct Run<'r> {
     pub account: Account,
     pub throttle: Throttle,
     pub commit: Commit<'r>,
+    /// Who this process is.
+    pub uid: u32,
     /// Whether this process may give files away.
     pub privileged: bool,
     /// Whether sharing blocks instead of copying has not been refused yet.
@@ -66,6 +68,7 @@ impl<'r> Run<'r> {
             account: Account::new(options.items_listed_max, options.tolerate_errors),
             throttle: Throttle::new(),
             commit: Commit::new(request, durable),
+            uid: rustix::process::geteuid().as_raw(),
             privileged: rustix::process::geteuid().is_root(),
             may_clone: AtomicBool::new(true),
             running: Running::default(),

@@ -1,5 +1,8 @@
 //! What a worker does with a task.
 
+use std::sync::Arc;
+
+use super::copy::Due;
 use super::entry::{Entry, Looked};
 use super::queue::Task;
 use super::run::{Run, shown};
@@ -15,7 +18,7 @@ pub fn work(run: &Run<'_>, index: usize) {
         match task {
             Task::Range(file, range) => copy::range(run, &file, range, &mut buffer),
             Task::Look(chunk) => look(run, chunk),
-            Task::Copy(chunk) => chunk.into_iter().for_each(|looked| place(run, looked, &mut buffer)),
+            Task::Copy(chunk) => copy_chunk(run, chunk, &mut buffer),
         }
         run.queue.done();
     }
@@ -51,18 +54,44 @@ pub fn leave(run: &Run<'_>, entry: &Entry, failure: Option<ItemFailure>) {
     entry.dir.leave(run);
 }
 
-fn place(run: &Run<'_>, looked: Looked, buffer: &mut [u8]) {
+/// Files of a batch, at most.
+const BATCH_MAX: usize = 16;
+/// Files open in the batches of all workers; each has two descriptors, and 1024 are what a process may have by default.
+const BATCHED_MAX: usize = 192;
+
+/// Places a chunk; small regular files of one directory in batches.
+fn copy_chunk(run: &Run<'_>, chunk: Vec<Looked>, buffer: &mut [u8]) {
+    let batch_max = (BATCHED_MAX / run.workers()).clamp(1, BATCH_MAX);
+    let mut batch: Vec<Due> = Vec::with_capacity(batch_max);
+    for looked in chunk {
+        let is_large = looked.found.size > PIECE_BYTES as u64;
+        if let Some(due) = place(run, looked, buffer) {
+            if batch.first().is_some_and(|first| !Arc::ptr_eq(&first.entry.dir, &due.entry.dir)) {
+                copy::batch(run, std::mem::take(&mut batch), buffer);
+            }
+            batch.push(due);
+            if is_large || batch.len() >= batch_max {
+                copy::batch(run, std::mem::take(&mut batch), buffer);
+            }
+        }
+    }
+    copy::batch(run, batch, buffer);
+}
+
+/// Does what an entry needs, except copying a file: that is due.
+fn place(run: &Run<'_>, looked: Looked, buffer: &mut [u8]) -> Option<Due> {
     if run.stopping() {
-        return;
+        return None;
     }
     let Looked { entry, found } = looked;
     if entry.named && found.kind != EntryKind::Regular {
         let path = shown(run.source(), &entry.source());
         let failure = ItemFailure { path, reason: Reason::NotRegularFile { kind: found.kind } };
-        return leave(run, &entry, Some(failure));
+        leave(run, &entry, Some(failure));
+        return None;
     }
     match found.kind {
-        EntryKind::Regular => copy::regular(run, entry, &found, buffer),
+        EntryKind::Regular => return copy::due(run, entry, &found, buffer),
         EntryKind::Symlink => special::symlink(run, &entry, &found),
         EntryKind::Fifo => special::fifo(run, &entry, &found),
         EntryKind::Socket | EntryKind::CharDevice | EntryKind::BlockDevice => special::skip(run, &entry),
@@ -72,4 +101,5 @@ fn place(run: &Run<'_>, looked: Looked, buffer: &mut [u8]) {
             leave(run, &entry, Some(ItemFailure { path: shown(run.source(), &entry.source()), reason }));
         }
     }
+    None
 }
