@@ -51,7 +51,8 @@ impl Tree {
     }
 
     fn drop_bits(&self, object: &Object) -> Result<()> {
-        if object.kind != FileKind::Regular {
+        // A fifo, socket or device has bits to lose as well; those of a directory mean something else and stay.
+        if matches!(object.kind, FileKind::Directory | FileKind::Symlink) {
             return Ok(());
         }
         let mode = visible_mode(&object.stat, object.kind, &object.annotation);
