@@ -79,6 +79,10 @@ fn chown_to_nobody_takes_suid_and_sgid() {
         granted(chown("file", None, None));
         same(granted(mode_of("file")), 0o755);
     }
+    granted(mkfifo("fifo", 0o644));
+    granted(chmod("fifo", 0o6755));
+    granted(chown("fifo", None, None));
+    same(granted(mode_of("fifo")), 0o755);
     granted(mkdir("dir", 0o755));
     granted(chmod("dir", 0o2755));
     granted(chown("dir", None, None));
