@@ -142,13 +142,17 @@ fn a_hundred_thousand_entries_take_bounded_memory() {
         println!("peak {}", peak_kib());
         return;
     }
+    // In memory, because it is about this process and not about a disk's journal.
     let place = tempfile::tempdir().unwrap();
-    let from = place.path().join("from");
+    let disk = Mounted::new(&place, "tmpfs", &["-t", "tmpfs", "-o", "size=1g,nr_inodes=400k"]);
+    let from = disk.0.join("from");
     for directory in 0..1000 {
         let directory = from.join(format!("directory-{:02}/d{directory}", directory % 50));
         fs::create_dir_all(&directory).unwrap();
         for file in 0..97 {
-            fs::write(directory.join(format!("a-file-name-of-usual-length-{file:05}")), b"x").unwrap();
+            // Some have content, which takes a page each.
+            let content: &[u8] = if file % 8 == 0 { b"x" } else { b"" };
+            fs::write(directory.join(format!("a-file-name-of-usual-length-{file:05}")), content).unwrap();
         }
         for link in 0..2 {
             fs::hard_link(
@@ -158,9 +162,8 @@ fn a_hundred_thousand_entries_take_bounded_memory() {
             .unwrap();
         }
     }
-    let output = child("a_hundred_thousand_entries_take_bounded_memory", place.path(), Direction::In)
-        .output()
-        .unwrap();
+    let output =
+        child("a_hundred_thousand_entries_take_bounded_memory", &disk.0, Direction::In).output().unwrap();
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{text}{}", String::from_utf8_lossy(&output.stderr));
     let peak: u64 = text.lines().find_map(|line| line.rsplit_once("peak ")?.1.parse().ok()).expect(&text);
@@ -168,32 +171,31 @@ fn a_hundred_thousand_entries_take_bounded_memory() {
     println!("peak {peak} KiB for 100,000 entries");
 }
 
-/// An XFS of a few hundred MiB on a loop device; unmounted and removed however the test ends.
-struct SmallXfs {
-    place: tempfile::TempDir,
-}
+/// A file system mounted for a test; unmounted however the test ends. Declared after the directory it lies in, so that it
+/// goes first.
+struct Mounted(PathBuf);
 
-impl SmallXfs {
-    fn new() -> Self {
-        let place = tempfile::tempdir().unwrap();
-        let image = place.path().join("image");
-        let file = fs::File::create(&image).unwrap();
-        file.set_len(320 << 20).unwrap();
-        fs::create_dir(place.path().join("mount")).unwrap();
-        run(Command::new("mkfs.xfs").arg("-q").arg(&image));
-        run(Command::new("mount").args(["-o", "loop"]).arg(&image).arg(place.path().join("mount")));
-        Self { place }
-    }
-
-    fn mount(&self) -> PathBuf {
-        self.place.path().join("mount")
+impl Mounted {
+    fn new(place: &tempfile::TempDir, what: impl AsRef<std::ffi::OsStr>, options: &[&str]) -> Self {
+        let mount = place.path().join("mount");
+        fs::create_dir(&mount).unwrap();
+        run(Command::new("mount").args(options).arg(what).arg(&mount));
+        Self(mount)
     }
 }
 
-impl Drop for SmallXfs {
+impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg("-l").arg(self.mount()).status();
+        let _ = Command::new("umount").arg("-l").arg(&self.0).status();
     }
+}
+
+/// Makes an XFS of 320 MiB in a file.
+fn xfs_image(place: &tempfile::TempDir) -> PathBuf {
+    let image = place.path().join("image");
+    fs::File::create(&image).unwrap().set_len(320 << 20).unwrap();
+    run(Command::new("mkfs.xfs").arg("-q").arg(&image));
+    image
 }
 
 fn run(command: &mut Command) {
@@ -203,36 +205,37 @@ fn run(command: &mut Command) {
 
 #[test]
 fn a_full_disk_is_said_to_be_full_and_keeps_what_it_had() {
-    let disk = SmallXfs::new();
     let place = tempfile::tempdir().unwrap();
+    let disk = Mounted::new(&place, xfs_image(&place), &["-o", "loop"]);
     let from = place.path().join("from");
     fs::create_dir(&from).unwrap();
-    fs::write(disk.mount().join("f3"), "old").unwrap();
-    for number in 0..8 {
+    fs::write(disk.0.join("f3"), "old").unwrap();
+    for number in 0..6 {
         fs::write(from.join(format!("f{number}")), content(60 << 20, number)).unwrap();
     }
     // A directory: found out on the way.
-    let failure = directory(Direction::Out, &from, &disk.mount()).unwrap_err();
+    let failure = directory(Direction::Out, &from, &disk.0).unwrap_err();
     let Reason::NoSpace { needed: Some(needed), free: Some(free) } = failure.first.reason else {
         panic!("{failure}");
     };
     assert!(needed > 60 << 20 && free < 320 << 20, "{failure}");
-    for number in 0..8 {
+    for number in 0..6 {
         let name = format!("f{number}");
-        if let Ok(there) = fs::read(disk.mount().join(&name)) {
+        if let Ok(there) = fs::read(disk.0.join(&name)) {
             assert!(there == b"old" || there == fs::read(from.join(&name)).unwrap(), "{name} is half");
         }
     }
-    assert_eq!(temporaries(&disk.mount()).len(), 0);
+    assert_eq!(temporaries(&disk.0).len(), 0);
     // A named file: found out before the first byte.
-    fs::write(from.join("huge"), content(400 << 20, 1)).unwrap();
-    let failure = file(Direction::Out, &from.join("huge"), &disk.mount().join("huge")).unwrap_err();
+    let huge = fs::File::create(from.join("huge")).unwrap();
+    rustix::fs::fallocate(&huge, rustix::fs::FallocateFlags::empty(), 0, 400 << 20).unwrap();
+    let failure = file(Direction::Out, &from.join("huge"), &disk.0.join("huge")).unwrap_err();
     assert!(
         matches!(failure.first.reason, Reason::NoSpace { needed: Some(n), .. } if n == 400 << 20),
         "{failure}"
     );
     assert_eq!(failure.report.bytes_moved, 0);
-    run(Command::new("mount").args(["-o", "remount,ro"]).arg(disk.mount()));
-    let failure = file(Direction::Out, &from.join("f0"), &disk.mount().join("new")).unwrap_err();
+    run(Command::new("mount").args(["-o", "remount,ro"]).arg(&disk.0));
+    let failure = file(Direction::Out, &from.join("f0"), &disk.0.join("new")).unwrap_err();
     assert_eq!(failure.first.reason, Reason::ReadOnly);
 }
