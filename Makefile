@@ -19,7 +19,7 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test demo bench install uninstall clean lint
+.PHONY: help setup build check test soak demo bench install uninstall clean lint
 
 help: ## this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -47,6 +47,14 @@ test: ## set-up and every test; needs root
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory lint
 	@scripts/run-tests.sh
+
+soak: ## random operations with seeds of the clock, ROUNDS times (default 10); needs root
+	@scripts/setup.sh test
+	for round in $$(seq "$${ROUNDS:-10}"); do \
+		export FOREBAY_TEST_SEED="$$(date +%s%N)"; echo "FOREBAY_TEST_SEED=$$FOREBAY_TEST_SEED"; \
+		$(CARGO) test --locked --package forebay-client --test oracle; \
+		$(CARGO) test --locked --package forebay-testkit --test exerciser; \
+	done
 
 demo: ## a job on real input: spectra, SQLite and checkpoints, on the burst buffer and beside it
 	@scripts/setup.sh demo

@@ -5,7 +5,7 @@
 mod support;
 
 use forebay_testkit::Identity;
-use forebay_testkit::random::{seed_from_clock, seed_from_environment};
+use forebay_testkit::random::seed_from_environment;
 use support::ground::{Ground, Way};
 
 /// Environment variable for longer runs.
@@ -18,10 +18,10 @@ fn operations() -> String {
     std::env::var(OPERATIONS_VARIABLE).unwrap_or_else(|_| "3000".into())
 }
 
-/// The seed asked for, or the fixed ones and one that nobody chose.
+/// The seed asked for, or the fixed ones: a run of all tests says something about the change at hand and nothing else.
+/// `make soak` looks for new defects with seeds that nobody chose.
 fn seeds() -> Vec<u64> {
-    seed_from_environment()
-        .map_or_else(|| FIXED_SEEDS.into_iter().chain([seed_from_clock()]).collect(), |seed| vec![seed])
+    seed_from_environment().map_or_else(|| FIXED_SEEDS.to_vec(), |seed| vec![seed])
 }
 
 fn exercise(way: Way, server: Identity, eyes: Identity) {
