@@ -137,8 +137,21 @@ check_fuse() {
     esac
 }
 
+# fusermount3 looks a mount up in /etc/mtab before it takes it away. Every booted Debian has that file, as a link to the kernel's
+# own table; a bare tree from debootstrap does not.
+check_mount_table() {
+    [ -e /etc/mtab ] && return
+    if [ "$(id -u)" = 0 ]; then
+        echo "setup: linking /etc/mtab to /proc/self/mounts, fusermount3 wants it"
+        ln -sf ../proc/self/mounts /etc/mtab && return
+    fi
+    problem "/etc/mtab is missing, so fusermount3 cannot unmount" \
+        "make it with: sudo ln -s ../proc/self/mounts /etc/mtab"
+}
+
 check_packages
 check_rust
 check_tools
 check_fuse
+check_mount_table
 [ "$problems" = 0 ]
