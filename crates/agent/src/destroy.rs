@@ -12,9 +12,9 @@ use crate::record::Record;
 use crate::state_directory::StateDirectory;
 use crate::{atomic_file, clean, mount_table};
 
-/// Removes the instance; no error if there is none.
+/// Removes the instance; no error if there is none, or if all but its last files were removed before a crash.
 pub(crate) fn destroy(state: &StateDirectory) -> Result<(), AgentError> {
-    let Some(_gate) = state.gate()? else { return Ok(()) };
+    let Some(_gate) = state.gate()? else { return state.remove_rest() };
     let _unused = Unused::prove(state.path(), state.instance())?;
     match state.record()? {
         None => state.remove(),

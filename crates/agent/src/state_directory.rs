@@ -7,7 +7,7 @@
 //! ```
 //!
 //! Removing: rename to `.removed-<id>` - content - directory. A crash after the rename leaves a few small files, which
-//! making any other instance takes along.
+//! removing the instance again, or making any other one, takes along.
 
 use crate::error::AgentError;
 use crate::fragment;
@@ -89,11 +89,19 @@ impl StateDirectory {
 
     /// Removes the directory. The caller holds the gate and has removed everything that the record names.
     pub fn remove(&self) -> Result<(), AgentError> {
-        let removed = self.path.with_file_name(format!("{REMOVED}{}", self.instance));
-        remove_removed(&removed)?;
-        std::fs::rename(&self.path, &removed)
+        self.remove_rest()?;
+        std::fs::rename(&self.path, self.removed())
             .map_err(|error| AgentError::system("remove", &self.path, error))?;
-        remove_removed(&removed)
+        self.remove_rest()
+    }
+
+    /// Removes what is left of a directory that was being removed; nothing is fine.
+    pub fn remove_rest(&self) -> Result<(), AgentError> {
+        remove_removed(&self.removed())
+    }
+
+    fn removed(&self) -> PathBuf {
+        self.path.with_file_name(format!("{REMOVED}{}", self.instance))
     }
 }
 
@@ -136,4 +144,19 @@ pub(crate) fn instances(directory: &Path) -> Result<Vec<InstanceId>, AgentError>
     }
     ids.sort_unstable();
     Ok(ids)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn removing_again_takes_along_what_a_crash_left() {
+        let instances = tempfile::tempdir().unwrap();
+        let rest = instances.path().join(".removed-7");
+        std::fs::create_dir(&rest).unwrap();
+        std::fs::write(rest.join("log"), "last words").unwrap();
+        crate::destroy::destroy(&StateDirectory::new(instances.path(), InstanceId(7))).unwrap();
+        assert!(!rest.exists());
+    }
 }

@@ -7,7 +7,6 @@ use crate::scene::{CONFIGURATION, INSTANCE, Scene};
 use forebay_agent::Serving;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Write};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio, Termination};
 
@@ -29,8 +28,11 @@ pub fn script(root: &Path, me: &Path) -> PathBuf {
             me.display(),
             root.display()
         );
-        std::fs::write(&script, text).unwrap();
-        std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+        // Written by a process of its own: a file that is open for writing cannot be run, and a child forked by another
+        // test at this moment would inherit it.
+        let write = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+        let written = Command::new("sh").args(["-c", write, "sh", &text]).arg(&script).status().unwrap();
+        assert!(written.success());
     }
     script
 }

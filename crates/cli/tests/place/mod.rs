@@ -37,7 +37,10 @@ impl Place {
         }
         for program in [env!("CARGO_BIN_EXE_forebay"), env!("CARGO_BIN_EXE_dwstat")] {
             let program = Path::new(program);
-            fs::copy(program, place.path("bin").join(program.file_name().unwrap())).unwrap();
+            // By a process of its own: a file that is open for writing cannot be run, and a child forked by another test at
+            // this moment would inherit it.
+            let copied = Command::new("cp").arg(program).arg(place.path("bin")).status().unwrap();
+            assert!(copied.success());
         }
         place.write(
             "pfs/data/file.dat",
