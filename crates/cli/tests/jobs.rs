@@ -1,6 +1,7 @@
 //! `forebay run` as its users meet it: statuses, the script's environment, staging, what is left behind; as root and as a user
 //! without privileges, over every way of serving.
 
+#[macro_use]
 mod place;
 
 use place::{NOBODY, Place, ROOT, entries, shown};
@@ -295,20 +296,6 @@ fn refusals_run_nothing(uid: u32) {
         assert!(all.contains(hint) && !all.contains("ran\n"), "{lines}: {all}");
     }
     place.assert_nothing_is_left();
-}
-
-macro_rules! as_root_and_as_nobody {
-    ($($flow:ident: $root:ident, $nobody:ident;)*) => {$(
-        #[test]
-        fn $root() {
-            $flow(ROOT);
-        }
-
-        #[test]
-        fn $nobody() {
-            $flow(NOBODY);
-        }
-    )*};
 }
 
 as_root_and_as_nobody! {

@@ -2,6 +2,7 @@
 //! and as a user without any privilege; and when they have run, nothing is left behind.
 //!
 
+#[macro_use]
 mod place;
 
 use place::{NAME, NOBODY, Place, ROOT, entries, shown};
@@ -138,20 +139,6 @@ fn interactive(uid: u32) {
     assert!(value_of(&text, "path ").starts_with('/'), "{text}");
     assert_eq!(text.lines().last(), Some("kept"));
     place.assert_nothing_is_left();
-}
-
-macro_rules! as_root_and_as_nobody {
-    ($($flow:ident: $root:ident, $nobody:ident;)*) => {$(
-        #[test]
-        fn $root() {
-            $flow(ROOT);
-        }
-
-        #[test]
-        fn $nobody() {
-            $flow(NOBODY);
-        }
-    )*};
 }
 
 as_root_and_as_nobody! {

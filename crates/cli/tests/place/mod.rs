@@ -1,6 +1,6 @@
 //! A user's corner of the machine for the tests of the commands: programs, a parallel file system, a state directory, and a
 //! guard that detaches what a failed test left mounted.
-#![allow(dead_code, missing_docs, reason = "every test file uses its own part of it")]
+#![allow(dead_code, unused_macros, missing_docs, reason = "every test file uses its own part of it")]
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -8,6 +8,21 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
+
+/// Makes two tests of a flow that takes a uid.
+macro_rules! as_root_and_as_nobody {
+    ($($flow:ident: $root:ident, $nobody:ident;)*) => {$(
+        #[test]
+        fn $root() {
+            $flow(ROOT);
+        }
+
+        #[test]
+        fn $nobody() {
+            $flow(NOBODY);
+        }
+    )*};
+}
 
 pub const ROOT: u32 = 0;
 /// An account without files, groups or a home, that exists everywhere.
