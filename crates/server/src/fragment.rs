@@ -25,6 +25,7 @@ use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::{Duration, Instant};
 
 /// Version of the layout on disk.
 pub(crate) const FORMAT: u32 = 1;
@@ -89,15 +90,25 @@ impl Fragment {
     }
 }
 
+/// How long the lock of a holder that is going away is waited for: a child that another thread forked has a copy of every
+/// descriptor until its exec, and a killed process holds its locks until it is gone.
+const LOCK_WAIT: Duration = Duration::from_millis(500);
+/// Pause between two looks at it.
+const LOCK_PAUSE: Duration = Duration::from_millis(2);
+
 /// Held until the descriptor is closed, by whatever end of the process.
 fn lock(root: &OwnedFd) -> Result<OwnedFd> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let lock = rustix::fs::openat(root, "lock", flags, Mode::RUSR | Mode::WUSR)
         .map_err(host("open the lock of a fragment"))?;
-    match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-        Ok(()) => Ok(lock),
-        Err(Errno::WOULDBLOCK) => Err(FsError::Busy),
-        Err(errno) => Err(host("lock a fragment")(errno)),
+    let end = Instant::now() + LOCK_WAIT;
+    loop {
+        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => return Ok(lock),
+            Err(Errno::WOULDBLOCK) if Instant::now() < end => std::thread::sleep(LOCK_PAUSE),
+            Err(Errno::WOULDBLOCK) => return Err(FsError::Busy),
+            Err(errno) => return Err(host("lock a fragment")(errno)),
+        }
     }
 }
 
