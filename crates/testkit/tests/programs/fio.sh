@@ -10,8 +10,9 @@ run() {
 run psync --ioengine=psync --rw=randwrite --bs=1k-70k
 run sync-sequential --ioengine=sync --rw=write --bs=1m
 run vectored --ioengine=pvsync2 --rw=randwrite --bs=4k
-run libaio --ioengine=libaio --iodepth=16 --rw=randwrite --bs=4k-64k
-run libaio-direct --ioengine=libaio --iodepth=16 --direct=1 --rw=randwrite --bs=4k-64k --blockalign=4k
+# One block size where many writes are in flight: of two that overlap nobody knows which is the later one.
+run libaio --ioengine=libaio --iodepth=16 --rw=randwrite --bs=16k
+run libaio-direct --ioengine=libaio --iodepth=16 --direct=1 --rw=randwrite --bs=64k
 run psync-direct --ioengine=psync --direct=1 --rw=randwrite --bs=64k
 run mapped --ioengine=mmap --rw=randwrite --bs=4k
 run mixed --ioengine=psync --rw=randrw --rwmixread=50 --bs=8k
@@ -20,7 +21,7 @@ if /usr/bin/python3 -c 'import ctypes, sys
 libc = ctypes.CDLL(None, use_errno=True)
 fd = libc.syscall(425, 4, ctypes.create_string_buffer(120))
 sys.exit(0 if fd >= 0 else 1)'; then
-    run uring --ioengine=io_uring --iodepth=16 --rw=randwrite --bs=4k-64k
+    run uring --ioengine=io_uring --iodepth=16 --rw=randwrite --bs=16k
 else
     echo "io_uring is switched off on this machine"
 fi
