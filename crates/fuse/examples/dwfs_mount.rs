@@ -97,8 +97,9 @@ fn serve(arguments: &Arguments) -> Result<(), Box<dyn Error>> {
         eprintln!("dwfs_mount: removed the mount of a killed predecessor");
     }
     let mounted = mount(Arc::clone(&volume), &arguments.mountpoint, &options(arguments))?;
-    println!("{MOUNTED} {} {:?}", mounted.mountpoint().display(), mounted.features());
     unmount_on_signal(&mounted)?;
+    // Last: who reads it may send a signal at once.
+    println!("{MOUNTED} {} {:?}", mounted.mountpoint().display(), mounted.features());
     mounted.wait()?;
     drop(mounted);
     drop(volume);
