@@ -6,7 +6,7 @@
 //! whose end is still reported by its own event.
 //!
 //! Crash: the phase in the registry names the work that was in progress, every effect is idempotent, so a new process
-//! builds `JobState` from the record and sends [`Event::Recover`].
+//! builds `JobState` from the record ([`crate::record::Job::state`]) and sends [`Event::Recover`].
 //!
 //! Rules. Failure before the script ran: teardown, nothing of value is in a fresh instance, and nothing is deleted from
 //! a persistent one. The script's own failure changes nothing: results are staged out. A failed or stopped stage-out, or
@@ -24,7 +24,7 @@ pub struct JobState {
     pub keep: bool,
     /// How the script ended, once it did.
     pub script: Option<ScriptEnd>,
-    /// What went wrong first; later failures do not replace it.
+    /// What went wrong first; later failures do not replace it. A recovery begins without one.
     pub failure: Option<Failure>,
     /// What the user asked for meanwhile. Not stored: a new process asks anew.
     pub wish: Wish,
@@ -263,6 +263,8 @@ fn interrupted(mut job: JobState) -> Step {
 fn recovered(mut job: JobState, recovery: Recovery) -> Step {
     job.recovering = true;
     job.stuck = false;
+    // What failed then is tried again now: only what fails this time is to be blamed.
+    job.failure = None;
     job.wish = match recovery {
         Recovery::Finish => Wish::None,
         Recovery::Discard => Wish::Discard,

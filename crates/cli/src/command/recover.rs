@@ -11,10 +11,11 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::interrupt::Interrupts;
 use crate::job::driver::{Driver, DriverOptions};
+use crate::job::report::{signal_exit, told};
 use crate::job::script::adopt_orphans;
 use crate::machine::{Machine, Places};
 use forebay_agent::AgentError;
-use forebay_controller::job::{Event, JobState, Recovery};
+use forebay_controller::job::{Event, Recovery};
 use forebay_controller::process::ProcessId;
 use forebay_controller::record::Job;
 use forebay_controller::registry::Orphans;
@@ -34,6 +35,10 @@ pub fn recover(places: Places<'_>, arguments: &Recover) -> Result<Exit, CommandE
     let mut exit = Exit::Success;
     let chosen = choose(&machine, &orphans, &arguments.tokens)?;
     for job in chosen {
+        if let Some(signal) = interrupts.last_signal() {
+            eprintln!("forebay: interrupted: job {} and those after it are left as they are", job.token);
+            return Ok(signal_exit(signal));
+        }
         let ended = one(&machine, job, recovery, &interrupts)?;
         if exit == Exit::Success {
             exit = ended;
@@ -68,8 +73,10 @@ fn describe(job: &Job) -> String {
         Phase::Teardown | Phase::Ended => "was cut off while its space was given back",
     };
     let token = &job.token;
+    let why =
+        job.failure.as_ref().map(|failure| format!(" (it failed {})", told(failure))).unwrap_or_default();
     format!(
-        "job {token} ({}) {what}: `forebay recover {token}` finishes it, `forebay recover --discard {token}` gives its data up",
+        "job {token} ({}) {what}{why}: `forebay recover {token}` finishes it, `forebay recover --discard {token}` gives its data up",
         job.script.name
     )
 }
@@ -123,8 +130,7 @@ fn one(
 ) -> Result<Exit, CommandError> {
     let me = ProcessId::current().map_err(CommandError::file("read", "/proc/self/stat"))?;
     let job = machine.registry.take_over(job.session, job.owner, me)?;
-    let state = JobState { phase: job.phase, script: job.script_end, ..JobState::new(job.keep) };
-    let driver = Driver::new(machine, job, state, DriverOptions::default());
+    let driver = Driver::new(machine, job, DriverOptions::default());
     let outcome = driver.run(Event::Recover(recovery), interrupts)?;
     conclude(&outcome, interrupts, false);
     let rests = outcome.state.phase == Phase::Ended;

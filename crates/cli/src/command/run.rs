@@ -13,7 +13,7 @@ use crate::job::script::{ScriptCommand, adopt_orphans};
 use crate::job::{report, sbatch};
 use crate::machine::{Machine, Places, now};
 use forebay_controller::error::{OfferedError, SetupError};
-use forebay_controller::job::{Event, JobState};
+use forebay_controller::job::Event;
 use forebay_controller::process::ProcessId;
 use forebay_controller::record::Job;
 use forebay_controller::request::{JobRequest, Script};
@@ -152,7 +152,7 @@ impl Request {
         let quiet = self.quiet;
         let options =
             DriverOptions { serve: self.serve.map(Into::into), quiet, interactive: self.interactive };
-        let driver = Driver::new(machine, job, JobState::new(self.keep), options);
+        let driver = Driver::new(machine, job, options);
         let mut outcome = driver.run(Event::Begin, interrupts)?;
         outcome.summary.notes.extend(plan.remarks.iter().cloned());
         Ok(conclude(&outcome, interrupts, quiet))

@@ -63,15 +63,15 @@ pub struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    /// A driver for a job that the registry has recorded; `state` is where it stands.
-    pub fn new(machine: &'a Machine, job: Job, state: JobState, options: DriverOptions) -> Driver<'a> {
+    /// A driver for a job that the registry has recorded; the record says where it stands.
+    pub fn new(machine: &'a Machine, job: Job, options: DriverOptions) -> Driver<'a> {
         let summary =
             Summary { token: job.token.clone(), name: job.script.name.clone(), ..Summary::default() };
         Driver {
             machine,
             options,
+            shared: Arc::new(Shared::new(job.state())),
             job,
-            shared: Arc::new(Shared::new(state)),
             attachments: BTreeMap::new(),
             exposed: Vec::new(),
             summary,
@@ -87,9 +87,9 @@ impl<'a> Driver<'a> {
         let shared = Arc::clone(&self.shared);
         let hook = {
             let shared = Arc::clone(&shared);
-            move |_signal, _count| shared.interrupt()
+            move || shared.interrupt()
         };
-        interrupts.during(hook, |_| self.steps(event))?;
+        interrupts.during(hook, || self.steps(event))?;
         self.summary.total = self.begun.elapsed();
         Ok(Outcome { state: shared.state(), summary: self.summary })
     }

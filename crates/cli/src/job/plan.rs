@@ -75,6 +75,26 @@ pub enum Refusal {
     /// Load-balanced read-only copies.
     #[error("`access_mode=ldbalance` belongs to caches: use striped or private")]
     Ldbalance,
+    /// A staging that does not lead from one side to the other.
+    #[error(
+        "{} needs one path in the burst buffer ($DW_JOB_STRIPED/...) and one on the parallel file system: {}",
+        directive(*direction),
+        match direction {
+            StageDirection::In => "its source is the latter, its destination the former",
+            StageDirection::Out => "its source is the former, its destination the latter",
+        }
+    )]
+    StagePaths {
+        /// Of the staging.
+        direction: StageDirection,
+    },
+}
+
+fn directive(direction: StageDirection) -> &'static str {
+    match direction {
+        StageDirection::In => "stage_in",
+        StageDirection::Out => "stage_out",
+    }
 }
 
 impl Plan {
@@ -109,8 +129,8 @@ impl Plan {
         match directive {
             Directive::JobDw(jobdw) => self.allocation = Some(self.job(jobdw, capacity)?),
             Directive::Swap(_) => return Err(Refusal::Swap),
-            Directive::StageIn(stage) => self.stages.extend(stage_spec(StageDirection::In, stage)),
-            Directive::StageOut(stage) => self.stages.extend(stage_spec(StageDirection::Out, stage)),
+            Directive::StageIn(stage) => self.stages.push(stage_spec(StageDirection::In, stage)?),
+            Directive::StageOut(stage) => self.stages.push(stage_spec(StageDirection::Out, stage)?),
             Directive::PersistentDw(attach) => self.attach.push(attach.name.clone()),
             Directive::CreatePersistent(create) => {
                 self.persistent.push(Persistent::Create(persistent(create)?))
@@ -173,22 +193,26 @@ fn access(access: &[Access]) -> Result<Vec<AccessRequest>, Refusal> {
         .collect()
 }
 
-/// The staging of a directive. The parser guarantees one path on each side (a list has its file only); a pair that is
-/// not of that form has no staging and cannot come out of the parser.
-fn stage_spec(direction: StageDirection, stage: &Stage) -> Option<StageSpec> {
+/// The staging of a directive: one path on each side, a list has its file only. The parser lets no other pair through;
+/// whoever makes directives without it is told.
+fn stage_spec(direction: StageDirection, stage: &Stage) -> Result<StageSpec, Refusal> {
+    let impossible = Refusal::StagePaths { direction };
+    if (stage.kind == Kind::List) != stage.destination.is_none() {
+        return Err(impossible);
+    }
     let (pfs, instance) = match (&stage.source, &stage.destination, direction) {
         (StagePath::Pfs(pfs), Some(instance), StageDirection::In) => (pfs, Some(instance)),
         (instance, Some(StagePath::Pfs(pfs)), StageDirection::Out) => (pfs, Some(instance)),
         (StagePath::Pfs(list), None, _) => (list, None),
         // A list that the job itself writes into the burst buffer.
         (list @ StagePath::Instance { .. }, None, StageDirection::Out) => (&NOWHERE, Some(list)),
-        _ => return None,
+        _ => return Err(impossible),
     };
     let (target, instance_path) = match instance {
         Some(StagePath::Instance { target, path, trailing_slash }) => {
             (stage_target(target), instance_path(path, *trailing_slash))
         }
-        Some(StagePath::Pfs(_)) => return None,
+        Some(StagePath::Pfs(_)) => return Err(impossible),
         None => (StageTarget::Job, Vec::new()),
     };
     let kind = match stage.kind {
@@ -197,7 +221,7 @@ fn stage_spec(direction: StageDirection, stage: &Stage) -> Option<StageSpec> {
         Kind::List => StageKind::List,
     };
     let pfs = PathBuf::from(OsString::from_vec(pfs.clone()));
-    Some(StageSpec { direction, kind, target, pfs, instance_path, tolerate_errors: stage.tolerate_errors })
+    Ok(StageSpec { direction, kind, target, pfs, instance_path, tolerate_errors: stage.tolerate_errors })
 }
 
 /// The path on the parallel file system of a list that lies in the instance.
@@ -247,6 +271,21 @@ mod tests {
         assert_eq!(plan.stages.len(), lines.len());
         assert_eq!(plan.stages[1].instance_path, b"d/");
         assert_eq!((plan.stages[6].pfs.as_os_str().len(), &plan.stages[6].instance_path[..]), (0, &b"l"[..]));
+    }
+
+    #[test]
+    fn a_pair_of_paths_on_one_side_is_refused_and_not_dropped() {
+        let pfs = || StagePath::Pfs(b"/a".to_vec());
+        let inside =
+            || StagePath::Instance { target: InstanceRef::Job, path: b"f".to_vec(), trailing_slash: false };
+        let pairs = [(pfs(), Some(pfs())), (inside(), Some(inside())), (inside(), None), (pfs(), None)];
+        for (source, destination) in pairs {
+            let stage = Stage { kind: Kind::File, source, destination, tolerate_errors: false };
+            let directives = [Located { line: 5, column: 1, value: Directive::StageIn(stage) }];
+            let direction = StageDirection::In;
+            let refused = Plan::new(&directives, None).unwrap_err();
+            assert_eq!(refused, [Refused { line: 5, refusal: Refusal::StagePaths { direction } }]);
+        }
     }
 
     #[test]

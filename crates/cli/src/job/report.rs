@@ -3,7 +3,7 @@
 //! Pure.
 
 use crate::exit::Exit;
-use forebay_controller::job::{JobState, ScriptEnd};
+use forebay_controller::job::{Failure, JobState, ScriptEnd};
 use forebay_model::lifecycle::Phase;
 
 /// The status of the command: the script's own, unless something of ours went wrong.
@@ -27,7 +27,8 @@ fn script_exit(end: Option<ScriptEnd>) -> Exit {
     }
 }
 
-fn signal_exit(signal: i32) -> Exit {
+/// The status of a command that a signal ended.
+pub fn signal_exit(signal: i32) -> Exit {
     Exit::Script(u8::try_from((128 + signal) & 0xff).unwrap_or(255))
 }
 
@@ -35,7 +36,7 @@ fn signal_exit(signal: i32) -> Exit {
 pub fn closing(state: &JobState, token: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(failure) = &state.failure {
-        lines.push(format!("job {token} failed {}: {}", doing(failure.phase), failure.cause));
+        lines.push(format!("job {token} failed {}", told(failure)));
     }
     if state.phase == Phase::Kept {
         lines.push(format!(
@@ -46,6 +47,11 @@ pub fn closing(state: &JobState, token: &str) -> Vec<String> {
         lines.push(format!("job {token} could not be finished: `forebay recover {token}` tries again"));
     }
     lines
+}
+
+/// `in stage-out: no space left`: in what work, and why.
+pub fn told(failure: &Failure) -> String {
+    format!("{}: {}", doing(failure.phase), failure.cause)
 }
 
 fn doing(phase: Phase) -> &'static str {
@@ -63,7 +69,6 @@ fn doing(phase: Phase) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_controller::job::Failure;
 
     fn ended(phase: Option<Phase>, script: Option<ScriptEnd>) -> JobState {
         let failure = phase.map(|phase| Failure { phase, cause: "it broke".into() });

@@ -116,6 +116,18 @@ fn recovery_carries_every_phase_on() {
 }
 
 #[test]
+fn a_recovery_blames_what_fails_this_time() {
+    let kept = step(&at(DataOut), Event::Failed { cause: "the disk is full".into() }).next;
+    let begun = step(&kept, Event::Recover(Recovery::Finish)).next;
+    assert_eq!(begun.failure, None, "what failed is tried again");
+    let unmounted = step(&begun, Event::Done).next;
+    let again = step(&unmounted, Event::Failed { cause: "the directory is gone".into() }).next;
+    assert_eq!(again.failure.map(|failure| failure.cause).as_deref(), Some("the directory is gone"));
+    let ended = step(&unmounted, Event::Done).next;
+    assert_eq!((ended.phase, ended.failure), (Teardown, None));
+}
+
+#[test]
 fn a_script_that_cannot_be_ended_stops_its_recovery() {
     for recovery in [Recovery::Finish, Recovery::Discard] {
         let ending = step(&at(Running), Event::Recover(recovery)).next;
