@@ -134,7 +134,7 @@ fn create_and_unlink(volume: &Volume, directory: &Path) {
     let create = rate(start);
     let start = Instant::now();
     for name in &names {
-        volume.unlink(Ino::ROOT, OsStr::new(name)).expect("unlink");
+        volume.unlink(me(), Ino::ROOT, OsStr::new(name)).expect("unlink");
     }
     let unlink = rate(start);
     println!("create /s: bare {bare_create:.0}, ours {create:.0}, ratio {:.2}", create / bare_create);

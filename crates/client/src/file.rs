@@ -24,11 +24,11 @@ pub(crate) struct Striped {
     pub(crate) shares: Box<[Arc<dyn Share>]>,
 }
 
-/// See the module. The body is dropped before the stub: dropping the last stub of a file without a name removes its
-/// content, which nobody may hold then.
+/// See the module. The body is dropped before the stub of the open that made it: dropping the last stub of a file
+/// without a name removes its content, which nobody may hold then.
 pub(crate) struct File {
     body: RwLock<Body>,
-    pub(crate) stub: Arc<dyn Stub>,
+    stub: Arc<dyn Stub>,
 }
 
 impl Body {
@@ -82,18 +82,22 @@ impl Files {
         self.shards[ino.0 as usize % SHARDS].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The open file of a number; opened by `open` if nobody has it open.
+    /// The file of a number if it is open.
+    pub(crate) fn opened(&self, ino: Ino) -> Option<Arc<File>> {
+        self.shard(ino).get(&ino).and_then(Weak::upgrade)
+    }
+
+    /// The file of a number that was just opened.
     pub(crate) fn get(
         &self,
         ino: Ino,
         data: &[Arc<dyn DataService>],
-        open: impl FnOnce() -> Result<Arc<dyn Stub>>,
+        stub: Arc<dyn Stub>,
     ) -> Result<Arc<File>> {
         let mut shard = self.shard(ino);
         if let Some(file) = shard.get(&ino).and_then(Weak::upgrade) {
             return Ok(file);
         }
-        let stub = open()?;
         let body = RwLock::new(Body::of(stub.placement(), data)?);
         let file = Arc::new(File { body, stub });
         shard.insert(ino, Arc::downgrade(&file));

@@ -2,7 +2,7 @@
 //! out. Any thread; each lock is held to look up, insert or remove only.
 
 use crate::file::File;
-use forebay_wire::{Directory, FsError, Ino, OpenFlags, Result};
+use forebay_wire::{Directory, FsError, Ino, OpenFlags, Result, Stub};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -11,11 +11,13 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(pub u64);
 
-/// An open file with the rights that it was opened with.
+/// An open file with the rights that it was opened with. The file goes before the stub: see [`File`].
 #[derive(Clone)]
 pub(crate) struct OpenFile {
     pub(crate) ino: Ino,
     pub(crate) file: Arc<File>,
+    /// What this open may do at the metadata service.
+    pub(crate) stub: Arc<dyn Stub>,
     flags: OpenFlags,
 }
 
@@ -63,8 +65,14 @@ impl Handles {
         handle
     }
 
-    pub(crate) fn add_file(&self, ino: Ino, file: Arc<File>, flags: OpenFlags) -> Handle {
-        self.add(Open::File(OpenFile { ino, file, flags }))
+    pub(crate) fn add_file(
+        &self,
+        ino: Ino,
+        file: Arc<File>,
+        stub: Arc<dyn Stub>,
+        flags: OpenFlags,
+    ) -> Handle {
+        self.add(Open::File(OpenFile { ino, file, stub, flags }))
     }
 
     pub(crate) fn add_directory(&self, directory: Arc<dyn Directory>) -> Handle {

@@ -25,12 +25,13 @@ impl Striped {
         share.map(|share| &**share).ok_or(FsError::Damaged { what: "a layout names a missing fragment" })
     }
 
-    /// Fills the buffer from `offset`; the range is within the file.
-    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<()> {
+    /// Fills the buffer from `offset`. `true` when all of it lies within the substripe files, so within the file.
+    pub(crate) fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<bool> {
+        let mut is_whole = true;
         for piece in self.layout.pieces(offset..offset + buffer.len() as u64) {
-            self.share(piece.substripe)?.read(&[span(&piece)], buffer)?;
+            is_whole &= self.share(piece.substripe)?.read(&[span(&piece)], buffer)?;
         }
-        Ok(())
+        Ok(is_whole)
     }
 
     /// Writes all, or a prefix when space runs out; an error means that nothing was written.

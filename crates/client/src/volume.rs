@@ -11,7 +11,7 @@ use crate::file::{File, Files};
 use crate::handles::{Handle, Handles};
 use forebay_wire::{
     Attr, Caller, DataService, DirEntry, FsError, Ino, MetadataService, NewObject, OpenFlags, RenameMode,
-    Result, SetAttr, Statfs, XattrMode,
+    Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
 };
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -63,8 +63,8 @@ impl Volume {
     }
 
     /// The object of a name. Counts a reference, as do all operations that make a name; see [`Volume::forget`].
-    pub fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
-        self.metadata.lookup(parent, name)
+    pub fn lookup(&self, by: Caller, parent: Ino, name: &OsStr) -> Result<Attr> {
+        self.metadata.lookup(by, parent, name)
     }
 
     /// Gives `count` references to a number back.
@@ -77,24 +77,35 @@ impl Volume {
         self.metadata.getattr(ino)
     }
 
-    /// Changes attributes, in the order length, owner, mode, times. Permission is the caller's business.
-    pub fn setattr(
-        &self,
-        _caller: Caller,
-        ino: Ino,
-        _handle: Option<Handle>,
-        change: &SetAttr,
-    ) -> Result<Attr> {
+    /// Whether others work in the namespace at the same time.
+    pub fn sharing(&self) -> Sharing {
+        self.metadata.sharing()
+    }
+
+    /// Changes attributes, in the order length, owner, mode, times. Permission is the business of the kernel, and of the
+    /// service where it is reached over a network; a handle carries the right to change the length.
+    pub fn setattr(&self, by: Caller, ino: Ino, handle: Option<Handle>, change: &SetAttr) -> Result<Attr> {
+        let open = handle.and_then(|handle| self.handles.file(handle).ok());
+        let through = open.as_ref().map(|open| &*open.stub);
         if change.size.is_none() {
-            return self.metadata.setattr(ino, change);
+            return self.metadata.setattr(by, ino, through, change);
         }
-        let file = self.file(ino)?;
-        let body = file.alone();
-        let attr = self.metadata.setattr(ino, change);
+        let gate = self.gate(by, ino)?;
+        let body = gate.as_ref().map(|file| file.alone());
+        let attr = self.metadata.setattr(by, ino, through, change);
         drop(body);
-        drop(file);
+        drop(gate);
         self.files.dropped(ino);
         attr
+    }
+
+    /// The file whose gate has to be passed alone to change its length. In a namespace that others use the service
+    /// keeps order; then only those who have it open here are kept out.
+    fn gate(&self, by: Caller, ino: Ino) -> Result<Option<Arc<File>>> {
+        match self.sharing() {
+            Sharing::Sole => Ok(Some(self.file(by, ino, OpenFlags::READ_ONLY)?.0)),
+            Sharing::Shared => Ok(self.files.opened(ino)),
+        }
     }
 
     /// Target of a symbolic link.
@@ -114,34 +125,35 @@ impl Volume {
 
     /// Makes a symbolic link.
     pub fn symlink(&self, caller: Caller, parent: Ino, name: &OsStr, target: &Path) -> Result<Attr> {
-        self.metadata.symlink(parent, name, target, caller)
+        self.metadata.symlink(caller, parent, name, target)
     }
 
     /// Gives an object another name.
-    pub fn link(&self, ino: Ino, new_parent: Ino, new_name: &OsStr) -> Result<Attr> {
-        self.metadata.link(ino, new_parent, new_name)
+    pub fn link(&self, by: Caller, ino: Ino, new_parent: Ino, new_name: &OsStr) -> Result<Attr> {
+        self.metadata.link(by, ino, new_parent, new_name)
     }
 
     /// Removes a name of anything but a directory.
-    pub fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
-        self.metadata.unlink(parent, name)
+    pub fn unlink(&self, by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
+        self.metadata.unlink(by, parent, name)
     }
 
     /// Removes an empty directory.
-    pub fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
-        self.metadata.rmdir(parent, name)
+    pub fn rmdir(&self, by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
+        self.metadata.rmdir(by, parent, name)
     }
 
     /// Moves a name.
     pub fn rename(
         &self,
+        by: Caller,
         parent: Ino,
         name: &OsStr,
         new_parent: Ino,
         new_name: &OsStr,
         mode: RenameMode,
     ) -> Result<()> {
-        self.metadata.rename((parent, name), (new_parent, new_name), mode)
+        self.metadata.rename(by, (parent, name), (new_parent, new_name), mode)
     }
 
     /// Makes and opens a regular file. A name that exists is opened, unless `flags` say `O_EXCL`.
@@ -153,21 +165,27 @@ impl Volume {
         mode: u32,
         flags: OpenFlags,
     ) -> Result<(Attr, Opened)> {
-        match self.metadata.create(parent, name, &NewObject { caller, mode, rdev: 0 }) {
+        match self.metadata.create(parent, name, &NewObject { caller, mode, rdev: 0 }, flags) {
             Ok((attr, stub)) => {
-                let file = self.files.get(attr.ino, &self.data, || Ok(stub))?;
-                Ok((attr, self.opened(attr.ino, file, flags)))
+                let file = self.files.get(attr.ino, &self.data, stub.clone())?;
+                Ok((attr, self.opened(attr.ino, file, stub, flags)))
             }
             Err(FsError::Exists) if !flags.contains(OpenFlags::EXCLUSIVE) => {
-                self.open_existing(parent, name, flags)
+                self.open_existing(caller, parent, name, flags)
             }
             Err(error) => Err(error),
         }
     }
 
-    fn open_existing(&self, parent: Ino, name: &OsStr, flags: OpenFlags) -> Result<(Attr, Opened)> {
-        let attr = self.metadata.lookup(parent, name)?;
-        let opened = self.open(attr.ino, flags).and_then(|opened| {
+    fn open_existing(
+        &self,
+        by: Caller,
+        parent: Ino,
+        name: &OsStr,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Opened)> {
+        let attr = self.metadata.lookup(by, parent, name)?;
+        let opened = self.open(by, attr.ino, flags).and_then(|opened| {
             // Opening may have cut it.
             Ok((self.metadata.getattr(attr.ino)?, opened))
         });
@@ -178,22 +196,24 @@ impl Volume {
     }
 
     /// Opens a regular file, and cuts it if `flags` say `O_TRUNC`.
-    pub fn open(&self, ino: Ino, flags: OpenFlags) -> Result<Opened> {
-        let file = self.file(ino)?;
+    pub fn open(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<Opened> {
+        let (file, stub) = self.file(by, ino, flags)?;
         if flags.contains(OpenFlags::TRUNCATE) {
             let _alone = file.alone();
-            self.metadata.setattr(ino, &SetAttr { size: Some(0), ..SetAttr::default() })?;
+            let cut = SetAttr { size: Some(0), ..SetAttr::default() };
+            self.metadata.setattr(by, ino, Some(&*stub), &cut)?;
         }
-        Ok(self.opened(ino, file, flags))
+        Ok(self.opened(ino, file, stub, flags))
     }
 
-    fn file(&self, ino: Ino) -> Result<Arc<File>> {
-        self.files.get(ino, &self.data, || self.metadata.open(ino))
+    fn file(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<(Arc<File>, Arc<dyn Stub>)> {
+        let stub = self.metadata.open(by, ino, flags)?;
+        Ok((self.files.get(ino, &self.data, stub.clone())?, stub))
     }
 
-    fn opened(&self, ino: Ino, file: Arc<File>, flags: OpenFlags) -> Opened {
-        let backing = file.stub.backing();
-        Opened { handle: self.handles.add_file(ino, file, flags), backing }
+    fn opened(&self, ino: Ino, file: Arc<File>, stub: Arc<dyn Stub>, flags: OpenFlags) -> Opened {
+        let backing = stub.backing();
+        Opened { handle: self.handles.add_file(ino, file, stub, flags), backing }
     }
 
     /// Closes a handle. The content of a file without a name goes with its last handle.
@@ -206,8 +226,8 @@ impl Volume {
     }
 
     /// Opens a directory for listing.
-    pub fn opendir(&self, ino: Ino) -> Result<Handle> {
-        Ok(self.handles.add_directory(Arc::from(self.metadata.opendir(ino)?)))
+    pub fn opendir(&self, by: Caller, ino: Ino) -> Result<Handle> {
+        Ok(self.handles.add_directory(Arc::from(self.metadata.opendir(by, ino)?)))
     }
 
     /// Gives the entries after a cookie to `sink`, `.` and `..` among them, until it returns `false` (the entry is then
@@ -248,38 +268,44 @@ impl Volume {
     }
 
     /// Value of an extended attribute.
-    pub fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
-        self.metadata.getxattr(ino, name)
+    pub fn getxattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        self.metadata.getxattr(by, ino, name)
     }
 
     /// Sets an extended attribute.
-    pub fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
-        self.with_layout_alone(ino, name, || self.metadata.setxattr(ino, name, value, mode))
+    pub fn setxattr(&self, by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
+        self.with_layout_alone(by, ino, name, || self.metadata.setxattr(by, ino, name, value, mode))
     }
 
     /// Names of the extended attributes, each ended by a NUL byte.
-    pub fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
-        self.metadata.listxattr(ino)
+    pub fn listxattr(&self, by: Caller, ino: Ino) -> Result<Vec<u8>> {
+        self.metadata.listxattr(by, ino)
     }
 
     /// Removes an extended attribute.
-    pub fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
-        self.with_layout_alone(ino, name, || self.metadata.removexattr(ino, name))
+    pub fn removexattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<()> {
+        self.with_layout_alone(by, ino, name, || self.metadata.removexattr(by, ino, name))
     }
 
     /// Runs a change of an extended attribute; alone on the file if it may change its layout.
-    fn with_layout_alone(&self, ino: Ino, name: &OsStr, change: impl FnOnce() -> Result<()>) -> Result<()> {
+    fn with_layout_alone(
+        &self,
+        by: Caller,
+        ino: Ino,
+        name: &OsStr,
+        change: impl FnOnce() -> Result<()>,
+    ) -> Result<()> {
         if !name.as_bytes().starts_with(LAYOUT_ATTRIBUTES) {
             return change();
         }
-        match self.file(ino) {
-            Ok(file) => {
+        match self.gate(by, ino) {
+            Ok(Some(file)) => {
                 let done = file.moving(&self.data, change);
                 drop(file);
                 self.files.dropped(ino);
                 done
             }
-            Err(FsError::IsDirectory | FsError::InvalidArgument) => change(),
+            Ok(None) | Err(FsError::IsDirectory | FsError::InvalidArgument) => change(),
             Err(error) => Err(error),
         }
     }

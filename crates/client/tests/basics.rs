@@ -101,8 +101,8 @@ fn an_open_file_without_a_name_lives_until_it_is_closed() {
         let data = pattern(3, 50_000);
         let (attr, opened) = i.create("f");
         write_all(&i.volume, opened.handle, 0, &data);
-        i.volume.unlink(Ino::ROOT, name("f")).unwrap();
-        assert_eq!(i.volume.lookup(Ino::ROOT, name("f")), Err(FsError::NotFound));
+        i.volume.unlink(me(), Ino::ROOT, name("f")).unwrap();
+        assert_eq!(i.volume.lookup(me(), Ino::ROOT, name("f")), Err(FsError::NotFound));
         assert_eq!(i.volume.getattr(attr.ino, None).unwrap().nlink, 0);
         assert_eq!(read_all(&i.volume, opened.handle), data);
         write_all(&i.volume, opened.handle, 50_000, &data);
@@ -124,20 +124,20 @@ fn numbers_survive_renames_of_what_is_above() {
         let a = v.mkdir(me(), Ino::ROOT, name("a"), 0o755).unwrap();
         let b = v.mkdir(me(), a.ino, name("b"), 0o755).unwrap();
         let f = create(v, b.ino, "f").0;
-        v.rename(Ino::ROOT, name("a"), Ino::ROOT, name("c"), RenameMode::Replace).unwrap();
+        v.rename(me(), Ino::ROOT, name("a"), Ino::ROOT, name("c"), RenameMode::Replace).unwrap();
         assert_eq!(v.getattr(f.ino, None).unwrap().ino, f.ino);
-        assert_eq!(v.lookup(b.ino, name("f")).unwrap().ino, f.ino);
+        assert_eq!(v.lookup(me(), b.ino, name("f")).unwrap().ino, f.ino);
         let top = create(v, Ino::ROOT, "top").0;
-        v.rename(Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::Exchange).unwrap();
-        assert_eq!(v.lookup(b.ino, name("f")).unwrap().ino, top.ino);
-        assert_eq!(v.lookup(Ino::ROOT, name("top")).unwrap().ino, f.ino);
+        v.rename(me(), Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::Exchange).unwrap();
+        assert_eq!(v.lookup(me(), b.ino, name("f")).unwrap().ino, top.ino);
+        assert_eq!(v.lookup(me(), Ino::ROOT, name("top")).unwrap().ino, f.ino);
         assert_eq!(
-            v.rename(Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::NoReplace),
+            v.rename(me(), Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::NoReplace),
             Err(FsError::Exists)
         );
-        v.rename(Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::Replace).unwrap();
+        v.rename(me(), Ino::ROOT, name("top"), b.ino, name("f"), RenameMode::Replace).unwrap();
         assert_eq!(v.getattr(top.ino, None).unwrap().nlink, 0);
-        assert_eq!(v.rmdir(a.ino, name("b")), Err(FsError::NotEmpty));
+        assert_eq!(v.rmdir(me(), a.ino, name("b")), Err(FsError::NotEmpty));
     });
 }
 
@@ -146,9 +146,9 @@ fn links_share_an_object() {
     on_all(|i| {
         let v = &i.volume;
         let ino = i.write_file("one", b"shared");
-        let two = v.link(ino, Ino::ROOT, name("two")).unwrap();
+        let two = v.link(me(), ino, Ino::ROOT, name("two")).unwrap();
         assert_eq!((two.ino, two.nlink), (ino, 2));
-        v.unlink(Ino::ROOT, name("one")).unwrap();
+        v.unlink(me(), Ino::ROOT, name("one")).unwrap();
         assert_eq!(v.getattr(ino, None).unwrap().nlink, 1);
         assert_eq!(i.read_file("two"), b"shared");
         let s = v.symlink(me(), Ino::ROOT, name("s"), Path::new("some/where")).unwrap();
@@ -178,7 +178,7 @@ fn every_mode_can_be_set_and_seen() {
             write_all(&i.volume, opened.handle, 0, &pattern(5, 9000));
             i.volume.release(opened.handle).unwrap();
             i.volume.forget(attr.ino, 1);
-            let attr = i.volume.lookup(Ino::ROOT, name(&file)).unwrap();
+            let attr = i.volume.lookup(me(), Ino::ROOT, name(&file)).unwrap();
             assert_eq!((attr.mode, attr.size), (mode, 9000));
             assert!(attr.blocks > 0);
             let made = i.volume.mkdir(me(), Ino::ROOT, name(&(file + "d")), mode).unwrap();
@@ -216,17 +216,20 @@ fn attributes_are_kept_and_internal_ones_hidden() {
     on_all(|i| {
         let v = &i.volume;
         let ino = i.write_file("f", b"x");
-        v.setxattr(ino, name("user.colour"), b"blue", XattrMode::Create).unwrap();
-        assert_eq!(v.setxattr(ino, name("user.colour"), b"red", XattrMode::Create), Err(FsError::Exists));
-        assert_eq!(v.setxattr(ino, name("user.x"), b"", XattrMode::Replace), Err(FsError::NoAttribute));
-        assert_eq!(v.getxattr(ino, name("user.colour")).unwrap(), b"blue");
-        assert_eq!(v.listxattr(ino).unwrap(), b"user.colour\0");
-        assert_eq!(v.getxattr(ino, name("user.dwfs.stub")), Err(FsError::NoAttribute));
-        let hidden = v.setxattr(ino, name("user.dwfs.stub"), b"1", XattrMode::Any);
+        v.setxattr(me(), ino, name("user.colour"), b"blue", XattrMode::Create).unwrap();
+        assert_eq!(
+            v.setxattr(me(), ino, name("user.colour"), b"red", XattrMode::Create),
+            Err(FsError::Exists)
+        );
+        assert_eq!(v.setxattr(me(), ino, name("user.x"), b"", XattrMode::Replace), Err(FsError::NoAttribute));
+        assert_eq!(v.getxattr(me(), ino, name("user.colour")).unwrap(), b"blue");
+        assert_eq!(v.listxattr(me(), ino).unwrap(), b"user.colour\0");
+        assert_eq!(v.getxattr(me(), ino, name("user.dwfs.stub")), Err(FsError::NoAttribute));
+        let hidden = v.setxattr(me(), ino, name("user.dwfs.stub"), b"1", XattrMode::Any);
         assert_eq!(hidden, Err(FsError::NotPermitted));
-        assert_eq!(v.getxattr(ino, name("security.capability")), Err(FsError::NoAttribute));
-        v.removexattr(ino, name("user.colour")).unwrap();
-        assert_eq!(v.listxattr(ino).unwrap(), b"");
+        assert_eq!(v.getxattr(me(), ino, name("security.capability")), Err(FsError::NoAttribute));
+        v.removexattr(me(), ino, name("user.colour")).unwrap();
+        assert_eq!(v.listxattr(me(), ino).unwrap(), b"");
     });
 }
 
@@ -235,8 +238,8 @@ fn copies_are_equal() {
     on_all(|i| {
         let data = pattern(6, 300_000);
         i.write_file("from", &data);
-        let from = i.volume.lookup(Ino::ROOT, name("from")).unwrap();
-        let source = i.volume.open(from.ino, OpenFlags::READ_ONLY).unwrap();
+        let from = i.volume.lookup(me(), Ino::ROOT, name("from")).unwrap();
+        let source = i.volume.open(me(), from.ino, OpenFlags::READ_ONLY).unwrap();
         let (_, target) = i.create("to");
         let mut done = 0;
         while done < data.len() as u64 {
@@ -254,13 +257,13 @@ fn copies_are_equal() {
 fn handles_have_the_rights_they_were_opened_with() {
     on_all(|i| {
         let ino = i.write_file("f", b"data");
-        let read = i.volume.open(ino, OpenFlags::READ_ONLY).unwrap();
-        let write = i.volume.open(ino, OpenFlags::WRITE_ONLY).unwrap();
+        let read = i.volume.open(me(), ino, OpenFlags::READ_ONLY).unwrap();
+        let write = i.volume.open(me(), ino, OpenFlags::WRITE_ONLY).unwrap();
         assert_eq!(i.volume.write(read.handle, 0, b"x", false), Err(FsError::BadHandle));
         assert_eq!(i.volume.read(write.handle, 0, &mut [0]), Err(FsError::BadHandle));
-        let cut = i.volume.open(ino, OpenFlags::READ_WRITE.with(OpenFlags::TRUNCATE)).unwrap();
+        let cut = i.volume.open(me(), ino, OpenFlags::READ_WRITE.with(OpenFlags::TRUNCATE)).unwrap();
         assert_eq!(read_all(&i.volume, cut.handle), b"");
-        assert_eq!(i.volume.open(Ino::ROOT, OpenFlags::READ_ONLY).err(), Some(FsError::IsDirectory));
+        assert_eq!(i.volume.open(me(), Ino::ROOT, OpenFlags::READ_ONLY).err(), Some(FsError::IsDirectory));
     });
 }
 
@@ -268,7 +271,7 @@ fn handles_have_the_rights_they_were_opened_with() {
 fn impossible_names_are_refused() {
     on_all(|i| {
         let long = "n".repeat(256);
-        assert_eq!(i.volume.lookup(Ino::ROOT, name(&long)), Err(FsError::NameTooLong));
+        assert_eq!(i.volume.lookup(me(), Ino::ROOT, name(&long)), Err(FsError::NameTooLong));
         for bad in ["", ".", "..", "a/b", "a\0b"] {
             let made = i.volume.mkdir(me(), Ino::ROOT, name(bad), 0o755);
             assert_eq!(made, Err(FsError::InvalidArgument), "{bad:?}");
@@ -312,9 +315,9 @@ fn objects_without_a_name_are_still_themselves() {
         let fifo = v.mknod(me(), Ino::ROOT, name("p"), 0o010_600, 0).unwrap();
         let d = v.mkdir(me(), Ino::ROOT, name("d"), 0o755).unwrap();
         let f = i.write_file("f", b"data");
-        v.unlink(Ino::ROOT, name("p")).unwrap();
-        v.rmdir(Ino::ROOT, name("d")).unwrap();
-        v.unlink(Ino::ROOT, name("f")).unwrap();
+        v.unlink(me(), Ino::ROOT, name("p")).unwrap();
+        v.rmdir(me(), Ino::ROOT, name("d")).unwrap();
+        v.unlink(me(), Ino::ROOT, name("f")).unwrap();
         assert_eq!(i.substripe_files(), 0);
         // Nobody gets a number that is still held.
         for n in 0..20 {
@@ -342,25 +345,25 @@ fn a_replaced_file_can_be_opened_by_who_found_it_before() {
         let data = pattern(1, 50_000);
         let old = i.write_file("f", &data);
         i.write_file("next", b"new");
-        v.rename(Ino::ROOT, name("next"), Ino::ROOT, name("f"), RenameMode::Replace).unwrap();
-        let opened = v.open(old, OpenFlags::READ_ONLY).unwrap();
+        v.rename(me(), Ino::ROOT, name("next"), Ino::ROOT, name("f"), RenameMode::Replace).unwrap();
+        let opened = v.open(me(), old, OpenFlags::READ_ONLY).unwrap();
         assert_eq!(read_all(v, opened.handle), data);
         assert_eq!(v.getattr(old, None).unwrap().nlink, 0);
         v.release(opened.handle).unwrap();
         assert_eq!(i.read_file("f"), b"new");
         v.forget(old, 1);
-        assert_eq!(v.open(old, OpenFlags::READ_ONLY).err(), Some(FsError::Stale));
+        assert_eq!(v.open(me(), old, OpenFlags::READ_ONLY).err(), Some(FsError::Stale));
         // Three bytes are left of all that.
         assert!(i.substripe_files() <= 1);
     });
 }
 
 fn set(i: &Instance, ino: Ino, part: &str, value: &str) -> Result<()> {
-    i.volume.setxattr(ino, name(&format!("user.dwfs.{part}")), value.as_bytes(), XattrMode::Any)
+    i.volume.setxattr(me(), ino, name(&format!("user.dwfs.{part}")), value.as_bytes(), XattrMode::Any)
 }
 
 fn get(i: &Instance, ino: Ino, part: &str) -> Result<String> {
-    let value = i.volume.getxattr(ino, name(&format!("user.dwfs.{part}")))?;
+    let value = i.volume.getxattr(me(), ino, name(&format!("user.dwfs.{part}")))?;
     Ok(String::from_utf8(value).unwrap())
 }
 
@@ -403,9 +406,9 @@ fn a_layout_is_read_set_and_inherited() {
         assert_eq!(get(i, new.ino, "stripe_count").unwrap(), "1");
         let below = i.volume.mkdir(me(), d.ino, name("below"), 0o755).unwrap();
         assert_eq!(get(i, below.ino, "stripe_count"), Ok(servers.clone()));
-        i.volume.removexattr(d.ino, name("user.dwfs.stripe_count")).unwrap();
+        i.volume.removexattr(me(), d.ino, name("user.dwfs.stripe_count")).unwrap();
         assert_eq!(get(i, d.ino, "stripe_count"), Ok(servers));
-        assert_eq!(i.volume.listxattr(d.ino).unwrap(), b"");
+        assert_eq!(i.volume.listxattr(me(), d.ino).unwrap(), b"");
     });
 }
 

@@ -49,13 +49,15 @@ fn child() {
         }
         match n % 4 {
             1 => {
-                volume.unlink(Ino::ROOT, OsStr::new(&name)).unwrap();
+                volume.unlink(me(), Ino::ROOT, OsStr::new(&name)).unwrap();
                 println!("removed {name}");
                 // Never closed: its content is an orphan when the process dies.
             }
             2 => {
                 let to = OsStr::new("replaced");
-                volume.rename(Ino::ROOT, OsStr::new(&name), Ino::ROOT, to, RenameMode::Replace).unwrap();
+                volume
+                    .rename(me(), Ino::ROOT, OsStr::new(&name), Ino::ROOT, to, RenameMode::Replace)
+                    .unwrap();
                 println!("replaced {n}");
                 volume.release(opened.handle).unwrap();
                 volume.forget(attr.ino, 1);
@@ -142,7 +144,7 @@ fn check(directory: tempfile::TempDir, told: &Lines, way: &str) {
 /// All space is that of files with names; removing those leaves nothing.
 fn no_orphans(i: Instance) {
     let mut names = Vec::new();
-    let handle = i.volume.opendir(Ino::ROOT).unwrap();
+    let handle = i.volume.opendir(me(), Ino::ROOT).unwrap();
     let mut blocks = 0;
     i.volume
         .readdir(handle, 0, &mut |entry| {
@@ -153,7 +155,7 @@ fn no_orphans(i: Instance) {
     i.volume.releasedir(handle).unwrap();
     names.retain(|name| name != "." && name != "..");
     for name in &names {
-        let attr = i.volume.lookup(Ino::ROOT, name).unwrap();
+        let attr = i.volume.lookup(me(), Ino::ROOT, name).unwrap();
         blocks += attr.blocks * 512;
         i.volume.forget(attr.ino, 1);
     }
@@ -161,7 +163,7 @@ fn no_orphans(i: Instance) {
     let i = i.reopen();
     assert_eq!(i.used(), blocks);
     for name in &names {
-        i.volume.unlink(Ino::ROOT, name).unwrap();
+        i.volume.unlink(me(), Ino::ROOT, name).unwrap();
     }
     assert_eq!(i.used(), 0);
     assert_eq!(i.substripe_files(), 0);
@@ -249,7 +251,7 @@ fn data_beyond_the_end_is_cut_by_the_walk() {
     let fragments = open_fragments(directory.path(), &shape).unwrap();
     let volume = open_volume(&fragments, &shape);
     let i = Instance { volume, fragments, shape, directory };
-    let attr = i.volume.lookup(Ino::ROOT, OsStr::new("f")).unwrap();
+    let attr = i.volume.lookup(me(), Ino::ROOT, OsStr::new("f")).unwrap();
     assert_eq!((attr.ino, attr.size), (ino, 10_000));
     let grow = SetAttr { size: Some(60_000), ..SetAttr::default() };
     i.volume.setattr(me(), ino, None, &grow).unwrap();

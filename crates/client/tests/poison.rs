@@ -75,7 +75,7 @@ fn a_fragment_that_failed_a_sync_can_be_read_but_not_written() {
     assert_eq!(volume.write(large.handle, 0, &data, false), Err(FsError::Poisoned));
     let new = volume.create(me(), Ino::ROOT, OsStr::new("new"), 0o644, OpenFlags::READ_WRITE);
     assert_eq!(new.err(), Some(FsError::Poisoned));
-    assert_eq!(volume.unlink(Ino::ROOT, OsStr::new("small")), Err(FsError::Poisoned));
+    assert_eq!(volume.unlink(me(), Ino::ROOT, OsStr::new("small")), Err(FsError::Poisoned));
     assert_eq!(read_all(&volume, small.handle), pattern(1, 20_000));
     drop(volume);
     drop(fragments);

@@ -44,7 +44,7 @@ fn a_hundred_thousand_names() {
             v.forget(attr.ino, 1);
         }
     }
-    let handle = v.opendir(d.ino).unwrap();
+    let handle = v.opendir(me(), d.ino).unwrap();
     let names = list(&i, handle, 57);
     assert_eq!(names.len(), MANY);
     assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), MANY);
@@ -68,7 +68,7 @@ fn a_hundred_thousand_names() {
         for name in batch.iter().filter(|name| *name != "." && *name != "..") {
             assert!(seen.insert(name.clone()), "{name:?} twice");
             if name.as_bytes().last() != Some(&b'7') {
-                v.unlink(d.ino, name).unwrap();
+                v.unlink(me(), d.ino, name).unwrap();
             }
         }
     }
@@ -83,7 +83,7 @@ fn positions_in_a_directory_stay_valid() {
     for n in 0..500 {
         i.write_file(&format!("name{n}"), b"");
     }
-    let handle = i.volume.opendir(Ino::ROOT).unwrap();
+    let handle = i.volume.opendir(me(), Ino::ROOT).unwrap();
     let mut positions = Vec::new();
     i.volume
         .readdir(handle, 0, &mut |entry| {
@@ -169,10 +169,10 @@ fn threads_do_not_disturb_each_other() {
                         i.write_file(&mine, &data);
                         let to = format!("theirs{}", (thread + n) % 8);
                         let (from, to) = (OsStr::new(&mine), OsStr::new(&to));
-                        i.volume.rename(Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace).unwrap();
-                        let found = i.volume.lookup(Ino::ROOT, to);
+                        i.volume.rename(me(), Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace).unwrap();
+                        let found = i.volume.lookup(me(), Ino::ROOT, to);
                         if let Ok(attr) = found {
-                            if let Ok(opened) = i.volume.open(attr.ino, OpenFlags::READ_ONLY) {
+                            if let Ok(opened) = i.volume.open(me(), attr.ino, OpenFlags::READ_ONLY) {
                                 assert_eq!(read_all(&i.volume, opened.handle).len(), 3000);
                                 i.volume.release(opened.handle).unwrap();
                             }

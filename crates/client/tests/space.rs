@@ -75,11 +75,11 @@ fn a_full_instance_is_full_rewrites_and_empties() {
             i.volume.fallocate(opened.handle, 0, 4 * 4096, punch).unwrap();
             assert_eq!(i.used(), CAPACITY - 4 * 4096);
             assert_eq!(i.volume.write(opened.handle, 0, &[1; 5 * 4096], false), Ok(5 * 4096));
-            i.volume.unlink(Ino::ROOT, OsStr::new("f")).unwrap();
+            i.volume.unlink(me(), Ino::ROOT, OsStr::new("f")).unwrap();
             assert_eq!(i.used(), CAPACITY, "an open file keeps its space");
             i.volume.release(opened.handle).unwrap();
             i.volume.release(more.handle).unwrap();
-            i.volume.unlink(Ino::ROOT, OsStr::new("g")).unwrap();
+            i.volume.unlink(me(), Ino::ROOT, OsStr::new("g")).unwrap();
             assert_eq!(i.used(), 0);
             assert_eq!(allocated(&i), 0);
         }
@@ -207,7 +207,7 @@ fn limits_are_kept() {
         i.volume.release(opened.handle).unwrap();
         i.write_file("g", b"");
         // The count is of files created, it survives, and what fails does not count.
-        i.volume.unlink(Ino::ROOT, OsStr::new("g")).unwrap();
+        i.volume.unlink(me(), Ino::ROOT, OsStr::new("g")).unwrap();
         i = i.reopen();
         assert_eq!(i.volume.counters().files_created, 2);
         let again = i.volume.mknod(me(), Ino::ROOT, OsStr::new("f"), 0o100_644, 0);
@@ -229,7 +229,7 @@ fn a_replaced_file_gives_its_space_when_it_is_needed() {
         i.write_file("next", b"");
         // The number of the old file is still held when its space is asked for.
         let (from, to) = (OsStr::new("next"), OsStr::new("f"));
-        i.volume.rename(Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace).unwrap();
+        i.volume.rename(me(), Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace).unwrap();
         let (_, opened) = i.create("g");
         assert_eq!(i.volume.write(opened.handle, 0, &data, false), Ok(data.len()));
         assert_eq!(read_all(&i.volume, opened.handle), data);
@@ -271,8 +271,8 @@ proptest! {
         i.write_file("f", b"");
         let mut model: Vec<u8> = Vec::new();
         for (n, step) in steps.into_iter().enumerate() {
-            let attr = i.volume.lookup(Ino::ROOT, OsStr::new("f")).unwrap();
-            let h = i.volume.open(attr.ino, OpenFlags::READ_WRITE).unwrap().handle;
+            let attr = i.volume.lookup(me(), Ino::ROOT, OsStr::new("f")).unwrap();
+            let h = i.volume.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap().handle;
             match step {
                 Step::Write(offset, len) => {
                     let data = pattern(n as u64, len as usize);
@@ -322,7 +322,7 @@ proptest! {
                 prop_assert_eq!(i.used(), used);
             }
         }
-        i.volume.unlink(Ino::ROOT, OsStr::new("f")).unwrap();
+        i.volume.unlink(me(), Ino::ROOT, OsStr::new("f")).unwrap();
         prop_assert_eq!(i.used(), 0);
     }
 }

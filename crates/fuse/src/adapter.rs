@@ -70,9 +70,9 @@ impl Adapter {
         }
     }
 
-    /// Life of names and attributes in the kernel.
-    pub(crate) fn time_to_live(&self) -> Duration {
-        self.cache.time_to_live()
+    /// Life of an answer in the kernel: what the mount's policy allows and the answer itself.
+    pub(crate) fn time_to_live(&self, attr: &Attr) -> Duration {
+        self.cache.time_to_live().min(Duration::from_millis(attr.valid_ms.into()))
     }
 
     /// Attributes as the kernel gets them.
@@ -136,8 +136,8 @@ impl Filesystem for Adapter {
         }
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        names::lookup(self, parent, name, reply);
+    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+        names::lookup(self, request, parent, name, reply);
     }
 
     fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
@@ -199,12 +199,12 @@ impl Filesystem for Adapter {
         names::mkdir(self, request, NewNode { parent, name, mode }, reply);
     }
 
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        names::unlink(self, parent, name, reply);
+    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        names::unlink(self, request, parent, name, reply);
     }
 
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        names::rmdir(self, parent, name, reply);
+    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        names::rmdir(self, request, parent, name, reply);
     }
 
     fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
@@ -213,7 +213,7 @@ impl Filesystem for Adapter {
 
     fn rename(
         &self,
-        _: &Request,
+        request: &Request,
         parent: INodeNo,
         name: &OsStr,
         new_parent: INodeNo,
@@ -221,11 +221,18 @@ impl Filesystem for Adapter {
         flags: RenameFlags,
         reply: ReplyEmpty,
     ) {
-        names::rename(self, (parent, name), (new_parent, new_name), flags, reply);
+        names::rename(self, request, (parent, name), (new_parent, new_name), flags, reply);
     }
 
-    fn link(&self, _: &Request, ino: INodeNo, new_parent: INodeNo, new_name: &OsStr, reply: ReplyEntry) {
-        names::link(self, ino, new_parent, new_name, reply);
+    fn link(
+        &self,
+        request: &Request,
+        ino: INodeNo,
+        new_parent: INodeNo,
+        new_name: &OsStr,
+        reply: ReplyEntry,
+    ) {
+        names::link(self, request, ino, new_parent, new_name, reply);
     }
 
     fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
@@ -296,8 +303,8 @@ impl Filesystem for Adapter {
         lifetime::fsync(self, ino, Handle(handle.0), data_only, reply);
     }
 
-    fn opendir(&self, _: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        dirs::opendir(self, ino, reply);
+    fn opendir(&self, request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
+        dirs::opendir(self, request, ino, reply);
     }
 
     fn readdir(&self, _: &Request, _ino: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
@@ -306,13 +313,13 @@ impl Filesystem for Adapter {
 
     fn readdirplus(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         handle: FileHandle,
         offset: u64,
         reply: ReplyDirectoryPlus,
     ) {
-        dirs::readdirplus(self, ino, Handle(handle.0), offset, reply);
+        dirs::readdirplus(self, request, ino, Handle(handle.0), offset, reply);
     }
 
     fn releasedir(
@@ -336,7 +343,7 @@ impl Filesystem for Adapter {
 
     fn setxattr(
         &self,
-        _: &Request,
+        request: &Request,
         ino: INodeNo,
         name: &OsStr,
         value: &[u8],
@@ -344,19 +351,19 @@ impl Filesystem for Adapter {
         _position: u32,
         reply: ReplyEmpty,
     ) {
-        xattrs::set(self, ino, name, value, flags, reply);
+        xattrs::set(self, request, ino, name, value, flags, reply);
     }
 
-    fn getxattr(&self, _: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        xattrs::get(self, ino, name, size, reply);
+    fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+        xattrs::get(self, request, ino, name, size, reply);
     }
 
-    fn listxattr(&self, _: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        xattrs::list(self, ino, size, reply);
+    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+        xattrs::list(self, request, ino, size, reply);
     }
 
-    fn removexattr(&self, _: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        xattrs::remove(self, ino, name, reply);
+    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+        xattrs::remove(self, request, ino, name, reply);
     }
 
     fn ioctl(

@@ -99,6 +99,7 @@ pub(crate) mod tests {
             rdev: 0,
             block_size: 4096,
             generation: 0,
+            valid_ms: Attr::VALID_ALWAYS,
         }
     }
 

@@ -52,7 +52,9 @@ fn announced_changes_are_seen_at_once() {
     assert_eq!(fs::read(path("file")).unwrap(), b"longer than before");
 
     put(&volume, "new", b"new");
-    volume.rename(Ino::ROOT, OsStr::new("new"), Ino::ROOT, OsStr::new("file"), RenameMode::Replace).unwrap();
+    volume
+        .rename(ROOT, Ino::ROOT, OsStr::new("new"), Ino::ROOT, OsStr::new("file"), RenameMode::Replace)
+        .unwrap();
     mounted.kernel_cache().name_changed(Ino::ROOT, OsStr::new("file")).unwrap();
     assert_eq!(fs::read(path("file")).unwrap(), b"new");
     assert_eq!(fs::metadata(path("file")).unwrap().len(), 3);
@@ -67,6 +69,8 @@ fn nothing_needs_announcing_when_the_kernel_keeps_nothing() {
     put(&volume, "file", b"longer than before");
     assert_eq!(fs::metadata(path("file")).unwrap().len(), 18);
     put(&volume, "new", b"new");
-    volume.rename(Ino::ROOT, OsStr::new("new"), Ino::ROOT, OsStr::new("file"), RenameMode::Replace).unwrap();
+    volume
+        .rename(ROOT, Ino::ROOT, OsStr::new("new"), Ino::ROOT, OsStr::new("file"), RenameMode::Replace)
+        .unwrap();
     assert_eq!(fs::read(path("file")).unwrap(), b"new");
 }

@@ -18,7 +18,7 @@ use crate::content;
 use crate::descriptors::DataDescriptors;
 use crate::fragment::{Fragment, make_directory};
 use crate::host::host;
-use forebay_wire::{DataService, FileId, FragmentSpace, Result, Share};
+use forebay_wire::{DataService, Extent, FileId, FragmentSpace, Result, Share, Timestamp};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use share::LocalShare;
@@ -84,6 +84,19 @@ impl LocalData {
         self.fragment.meter.settle(held, 0, 0);
         Ok(())
     }
+
+    fn extent(&self, file: FileId, substripe: u32) -> Result<Extent> {
+        let path = substripe_path(file, substripe);
+        match rustix::fs::statat(&self.directory, &path, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Extent {
+                length: stat.st_size as u64,
+                blocks: stat.st_blocks as u64,
+                mtime: Timestamp { secs: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
+            }),
+            Err(Errno::NOENT) => Ok(Extent::default()),
+            Err(errno) => Err(host("stat of substripe")(errno)),
+        }
+    }
 }
 
 impl DataService for LocalData {
@@ -113,6 +126,10 @@ impl DataService for LocalData {
             Err(Errno::NOENT) => Ok(0),
             Err(errno) => Err(host("stat of substripe")(errno)),
         }
+    }
+
+    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
+        (0..substripes).map(|substripe| self.extent(file, substripe)).collect()
     }
 
     fn space(&self) -> Result<FragmentSpace> {

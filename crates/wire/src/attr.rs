@@ -95,6 +95,14 @@ pub struct Attr {
     pub block_size: u32,
     /// Tells two objects apart that had the same number one after the other.
     pub generation: u64,
+    /// For how long, in milliseconds, this answer and the name that it was asked by may be shown again without asking:
+    /// nobody changes them meanwhile without saying so first. 0: ask each time.
+    pub valid_ms: u32,
+}
+
+impl Attr {
+    /// [`Attr::valid_ms`] of an object that nobody but who asks can change.
+    pub const VALID_ALWAYS: u32 = u32::MAX;
 }
 
 /// A time to set.

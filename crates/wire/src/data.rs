@@ -4,6 +4,7 @@
 //! the buffer can be registered for remote access. Who calls: the client for reads and writes, the metadata service
 //! for cutting and removing. Every method may be called from any thread.
 
+use crate::attr::Timestamp;
 use crate::error::Result;
 use crate::flags::{FallocateMode, SeekWhat};
 use std::ops::Range;
@@ -24,6 +25,17 @@ pub struct Span {
     pub at: usize,
     /// Length in bytes.
     pub len: usize,
+}
+
+/// How far a substripe file reaches.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Extent {
+    /// Length in bytes.
+    pub length: u64,
+    /// Allocated space in units of 512 bytes.
+    pub blocks: u64,
+    /// Last change of the content, by the clock of the fragment's machine; the epoch where there is no file.
+    pub mtime: Timestamp,
 }
 
 /// Space of one fragment, in bytes and inodes.
@@ -51,6 +63,9 @@ pub trait DataService: Send + Sync {
     /// Allocated space of a substripe file, in units of 512 bytes.
     fn blocks(&self, file: FileId, substripe: u32) -> Result<u64>;
 
+    /// How far each substripe file reaches and when it was last changed; one that is not there has length 0.
+    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>>;
+
     /// Space of the fragment.
     fn space(&self) -> Result<FragmentSpace>;
 
@@ -63,8 +78,9 @@ pub trait DataService: Send + Sync {
 /// Writers of disjoint ranges run in parallel. Whoever cuts or punches sees to it that nobody writes the same file at
 /// the same time.
 pub trait Share: Send + Sync {
-    /// Fills the spans of the buffer. What was never written reads as zeros, whatever the length of the file.
-    fn read(&self, spans: &[Span], buffer: &mut [u8]) -> Result<()>;
+    /// Fills the spans of the buffer. What was never written reads as zeros, whatever the length of the file. `true` when
+    /// all of it lies within the substripe files: the file is then at least that long.
+    fn read(&self, spans: &[Span], buffer: &mut [u8]) -> Result<bool>;
 
     /// Writes the spans in the order of the list and returns how many bytes of that order were written: less than all
     /// only when space ran out. An error means that nothing was written.

@@ -12,8 +12,8 @@ pub mod flags;
 pub mod metadata;
 
 pub use attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
-pub use data::{DataService, FileId, FragmentSpace, Share, Span};
+pub use data::{DataService, Extent, FileId, FragmentSpace, Share, Span};
 pub use entry::DirEntry;
 pub use error::{FsError, Result};
 pub use flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
-pub use metadata::{Directory, MetadataService, NewObject, Placement, Stub, WriteLimits};
+pub use metadata::{Directory, MetadataService, NewObject, Placement, Sharing, Stub, WriteLimits};

@@ -8,7 +8,7 @@ use crate::attr::{Attr, Caller, Ino, SetAttr};
 use crate::data::FileId;
 use crate::entry::DirEntry;
 use crate::error::Result;
-use crate::flags::{FallocateMode, RenameMode, SeekWhat, XattrMode};
+use crate::flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
 use forebay_model::layout::Layout;
 use std::any::Any;
 use std::ffi::OsStr;
@@ -41,6 +41,15 @@ pub struct NewObject {
     pub rdev: u32,
 }
 
+/// Whether others work in the namespace at the same time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nobody but the one who asks: what he knows stays true.
+    Sole,
+    /// Others do: only what an answer calls valid may be kept, and the end of a file is where the service says.
+    Shared,
+}
+
 /// Limits of a namespace that the one who writes has to keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WriteLimits {
@@ -49,47 +58,62 @@ pub struct WriteLimits {
 }
 
 /// The names and attributes of one namespace.
+///
+/// `by` is who asks: a service that is reached over a network holds him to the permissions of the objects, one in the
+/// same process leaves that to the kernel.
 pub trait MetadataService: Send + Sync {
+    /// Whether others work in this namespace at the same time.
+    fn sharing(&self) -> Sharing;
     /// Limits of this namespace.
     fn limits(&self) -> WriteLimits;
     /// The object of a name.
-    fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr>;
+    fn lookup(&self, by: Caller, parent: Ino, name: &OsStr) -> Result<Attr>;
     /// Gives references back.
     fn forget(&self, ino: Ino, count: u64);
     /// Attributes.
     fn getattr(&self, ino: Ino) -> Result<Attr>;
-    /// Changes attributes. Whoever changes the length sees to it that nobody writes the file at the same time.
-    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr>;
+    /// Changes attributes. `through` is the open file that it is done through, if any: the right to change the length
+    /// is then that of the open file. Whoever changes the length of a file that is his alone sees to it that he does
+    /// not write it at the same time.
+    fn setattr(&self, by: Caller, ino: Ino, through: Option<&dyn Stub>, change: &SetAttr) -> Result<Attr>;
     /// Target of a symbolic link.
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>>;
     /// Creates a regular file, fifo, socket or device node.
     fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr>;
-    /// Creates a regular file that is not there, and opens it.
-    fn create(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<(Attr, Arc<dyn Stub>)>;
+    /// Creates a regular file that is not there, and opens it. Who creates it may do what `flags` say, whatever its
+    /// mode.
+    fn create(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        object: &NewObject,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Arc<dyn Stub>)>;
     /// Creates a directory.
     fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr>;
     /// Creates a symbolic link.
-    fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr>;
+    fn symlink(&self, by: Caller, parent: Ino, name: &OsStr, target: &Path) -> Result<Attr>;
     /// Gives an object another name.
-    fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr>;
+    fn link(&self, by: Caller, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr>;
     /// Removes a name of anything but a directory. The content goes with the last name and the last open stub.
-    fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()>;
+    fn unlink(&self, by: Caller, parent: Ino, name: &OsStr) -> Result<()>;
     /// Removes an empty directory.
-    fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()>;
+    fn rmdir(&self, by: Caller, parent: Ino, name: &OsStr) -> Result<()>;
     /// Moves a name.
-    fn rename(&self, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()>;
-    /// Opens a regular file. While somebody holds a stub, all who ask get the same one.
-    fn open(&self, ino: Ino) -> Result<Arc<dyn Stub>>;
+    fn rename(&self, by: Caller, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()>;
+    /// Opens a regular file, for what `flags` say; does not cut it. Asked for every open. A service in the same process
+    /// gives all who ask the same stub while somebody holds it.
+    fn open(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>>;
     /// Opens a directory for listing.
-    fn opendir(&self, ino: Ino) -> Result<Box<dyn Directory>>;
+    fn opendir(&self, by: Caller, ino: Ino) -> Result<Box<dyn Directory>>;
     /// Value of an extended attribute.
-    fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>>;
+    fn getxattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<Vec<u8>>;
     /// Sets an extended attribute.
-    fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()>;
+    fn setxattr(&self, by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()>;
     /// Names of the extended attributes, each ended by a NUL byte.
-    fn listxattr(&self, ino: Ino) -> Result<Vec<u8>>;
+    fn listxattr(&self, by: Caller, ino: Ino) -> Result<Vec<u8>>;
     /// Removes an extended attribute.
-    fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()>;
+    fn removexattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<()>;
     /// Gives the content back of files that have no name and that nobody has open, though somebody holds their numbers.
     /// `true` when there were any: an operation that found no space is worth another try.
     fn give_back(&self) -> bool;
@@ -103,8 +127,15 @@ pub trait MetadataService: Send + Sync {
 pub trait Stub: Send + Sync {
     /// Where the content is. It changes only while the file is empty.
     fn placement(&self) -> Placement;
+    /// Length of the file in bytes, if it is known here without asking anybody.
+    fn known_size(&self) -> Option<u64>;
     /// Length of the file in bytes.
     fn size(&self) -> Result<u64>;
+    /// Reserves the next `length` bytes at the end of a striped file for a write that appends, and returns where they
+    /// start: no other append is given them.
+    fn reserve(&self, length: u64) -> Result<u64>;
+    /// Appends inline content and returns where it was written and how much.
+    fn append(&self, data: &[u8]) -> Result<(u64, usize)>;
     /// Content of a striped file was read: for the access time.
     fn was_read(&self) -> Result<()>;
     /// Content of a striped file up to `end` was written: the file is at least that long afterwards and its times

@@ -86,7 +86,7 @@ pub(crate) fn read_link(volume: &Volume, ino: Ino) -> Result<PathBuf> {
 
 /// Names of the user's extended attributes.
 pub(crate) fn xattr_names(volume: &Volume, ino: Ino) -> Result<Vec<OsString>> {
-    let names = volume.listxattr(ino)?;
+    let names = volume.listxattr(super::caller(), ino)?;
     let users = |name: &&[u8]| !name.is_empty() && !name.starts_with(LAYOUT_PREFIX);
     Ok(names.split(|byte| *byte == 0).filter(users).map(|name| OsStr::from_bytes(name).to_owned()).collect())
 }

@@ -59,7 +59,8 @@ pub(crate) struct VolumeReader(OpenFile);
 
 impl VolumeReader {
     pub fn open(volume: Arc<Volume>, file: Held) -> Result<VolumeReader, TreeError> {
-        let opened = volume.open(file.ino(), OpenFlags::READ_ONLY).map_err(failed("open"))?;
+        let opened =
+            volume.open(super::caller(), file.ino(), OpenFlags::READ_ONLY).map_err(failed("open"))?;
         Ok(VolumeReader(OpenFile { volume, file, opened }))
     }
 }
@@ -93,7 +94,7 @@ impl ReadFile for VolumeReader {
     }
 
     fn xattr(&self, name: &OsStr) -> Result<Vec<u8>, TreeError> {
-        self.0.volume.getxattr(self.0.file.ino(), name).map_err(failed("read attribute"))
+        self.0.volume.getxattr(super::caller(), self.0.file.ino(), name).map_err(failed("read attribute"))
     }
 
     fn descriptor(&self) -> Option<BorrowedFd<'_>> {
@@ -159,7 +160,8 @@ impl WriteFile for VolumeWriter {
     }
 
     fn set_xattr(&self, name: &OsStr, value: &[u8]) -> Result<(), TreeError> {
-        let set = self.open.volume.setxattr(self.open.file.ino(), name, value, XattrMode::Any);
+        let set =
+            self.open.volume.setxattr(super::caller(), self.open.file.ino(), name, value, XattrMode::Any);
         set.map_err(failed("set attribute"))
     }
 
@@ -187,7 +189,7 @@ pub(crate) struct VolumeDirectory {
 
 impl VolumeDirectory {
     pub fn open(volume: Arc<Volume>, directory: Held) -> Result<VolumeDirectory, TreeError> {
-        let handle = volume.opendir(directory.ino()).map_err(failed("read directory"))?;
+        let handle = volume.opendir(super::caller(), directory.ino()).map_err(failed("read directory"))?;
         let batch = VecDeque::new();
         Ok(VolumeDirectory { volume, handle, _directory: directory, cookie: 0, batch, ended: false })
     }

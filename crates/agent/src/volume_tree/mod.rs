@@ -140,7 +140,7 @@ impl Tree for VolumeTree {
     fn link(&self, existing: &Path, new: &Path) -> Result<(), TreeError> {
         let file = self.entry(existing, "link")?;
         let place = self.place(new, "link")?;
-        let made = self.volume.link(file.ino(), place.parent.ino(), place.name);
+        let made = self.volume.link(caller(), file.ino(), place.parent.ino(), place.name);
         let linked = self.made(&place, made.map_err(failed("link"))?);
         announce(&self.cache, |cache| cache.attributes_changed(linked.ino()));
         Ok(())
@@ -157,8 +157,14 @@ impl Tree for VolumeTree {
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TreeError> {
         let old = self.place(from, "rename")?;
         let new = self.place(to, "rename")?;
-        let moved =
-            self.volume.rename(old.parent.ino(), old.name, new.parent.ino(), new.name, RenameMode::Replace);
+        let moved = self.volume.rename(
+            caller(),
+            old.parent.ino(),
+            old.name,
+            new.parent.ino(),
+            new.name,
+            RenameMode::Replace,
+        );
         moved.map_err(failed("rename"))?;
         self.resolver.renamed(from, to);
         self.name_changed(&old);
@@ -168,7 +174,7 @@ impl Tree for VolumeTree {
 
     fn unlink(&self, path: &Path) -> Result<(), TreeError> {
         let place = self.place(path, "remove")?;
-        self.volume.unlink(place.parent.ino(), place.name).map_err(failed("remove"))?;
+        self.volume.unlink(caller(), place.parent.ino(), place.name).map_err(failed("remove"))?;
         self.name_changed(&place);
         Ok(())
     }
@@ -187,19 +193,19 @@ impl Tree for VolumeTree {
 
     fn xattr(&self, path: &Path, name: &OsStr) -> Result<Vec<u8>, TreeError> {
         let entry = self.entry(path, "read attribute")?;
-        self.volume.getxattr(entry.ino(), name).map_err(failed("read attribute"))
+        self.volume.getxattr(caller(), entry.ino(), name).map_err(failed("read attribute"))
     }
 
     fn set_xattr(&self, path: &Path, name: &OsStr, value: &[u8]) -> Result<(), TreeError> {
         let entry = self.entry(path, "set attribute")?;
-        let set = self.volume.setxattr(entry.ino(), name, value, XattrMode::Any);
+        let set = self.volume.setxattr(caller(), entry.ino(), name, value, XattrMode::Any);
         set.map_err(failed("set attribute"))
     }
 
     fn sync_dir(&self, path: &Path) -> Result<(), TreeError> {
         let directory = self.entry(path, "sync directory")?;
         let sync = || {
-            let handle = self.volume.opendir(directory.ino())?;
+            let handle = self.volume.opendir(caller(), directory.ino())?;
             let synced = self.volume.fsyncdir(handle, false);
             self.volume.releasedir(handle)?;
             synced

@@ -103,7 +103,7 @@ impl Resolver {
     }
 
     fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Held, Cause> {
-        let attr = self.volume.lookup(parent, name).map_err(cause)?;
+        let attr = self.volume.lookup(super::caller(), parent, name).map_err(cause)?;
         Ok(Held::new(Arc::clone(&self.volume), attr))
     }
 

@@ -1,9 +1,9 @@
 //! Operations on the content of open files.
 
 use super::Volume;
-use crate::file::Body;
+use crate::file::{Body, Striped};
 use crate::handles::{Handle, OpenFile};
-use forebay_wire::{FallocateMode, FsError, Result, SeekWhat};
+use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Stub};
 
 /// Offsets are below this, as for every Linux file.
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -27,19 +27,33 @@ impl Volume {
     }
 
     fn read_content(&self, open: &OpenFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {
-        let stub = &open.file.stub;
+        let stub = &open.stub;
         match &*open.file.together() {
             Body::Inline => stub.read(offset, buffer),
             Body::Striped(striped) => {
-                let left = stub.size()?.saturating_sub(offset);
-                let wanted = usize::try_from(left).unwrap_or(usize::MAX).min(buffer.len());
-                if wanted > 0 {
-                    striped.read(offset, &mut buffer[..wanted])?;
+                let done = read_striped(stub.as_ref(), striped, offset, buffer)?;
+                if done > 0 {
                     stub.was_read()?;
                 }
-                Ok(wanted)
+                Ok(done)
             }
         }
+    }
+
+    /// Appends, wherever the end is by now, and returns where. Short when space runs out; an error means that nothing
+    /// was written. Appends of several who write at the same time never overlap.
+    pub fn append(&self, handle: Handle, data: &[u8], kill_suid_sgid: bool) -> Result<(u64, usize)> {
+        let open = self.handles.file(handle)?.writable()?;
+        if matches!(*open.file.together(), Body::Inline) {
+            if kill_suid_sgid {
+                open.stub.drop_suid_sgid()?;
+            }
+            let (offset, done) = open.stub.append(data)?;
+            self.written.count(offset, done);
+            return Ok((offset, done));
+        }
+        let offset = open.stub.reserve(data.len() as u64)?;
+        Ok((offset, self.write(handle, offset, data, kill_suid_sgid)?))
     }
 
     /// Writes at `offset`, whatever the open flags say of appending. Short when space runs out or the file reaches its
@@ -55,7 +69,7 @@ impl Volume {
             return Err(FsError::FileTooLarge);
         }
         if kill_suid_sgid {
-            open.file.stub.drop_suid_sgid()?;
+            open.stub.drop_suid_sgid()?;
         }
         let mut done = write_content(&open, offset, &data[..wanted]);
         let is_short = done.map_or_else(|error| error == FsError::NoSpace, |done| done < wanted);
@@ -80,7 +94,7 @@ impl Volume {
         if let Body::Striped(striped) = &*open.file.together() {
             striped.sync(data_only)?;
         }
-        open.file.stub.sync(data_only)
+        open.stub.sync(data_only)
     }
 
     /// Allocates, punches or zeroes a range; see [`FallocateMode`].
@@ -106,9 +120,9 @@ impl Volume {
         let open = self.handles.file(handle)?;
         let found = match &*open.file.together() {
             Body::Inline if offset > OFFSET_MAX => None,
-            Body::Inline => open.file.stub.seek(offset, what)?,
+            Body::Inline => open.stub.seek(offset, what)?,
             Body::Striped(striped) => {
-                let size = open.file.stub.size()?;
+                let size = open.stub.size()?;
                 if offset < size { striped.seek(offset, size, what)? } else { None }
             }
         };
@@ -127,7 +141,7 @@ impl Volume {
     ) -> Result<u64> {
         let source = self.handles.file(from)?.readable()?;
         let target = self.handles.file(to)?.writable()?;
-        let left = source.file.stub.size()?.saturating_sub(from_offset);
+        let left = source.stub.size()?.saturating_sub(from_offset);
         let room = self.max_file_size.min(OFFSET_MAX).saturating_sub(to_offset);
         let length = length.min(left);
         if length > 0 && room == 0 {
@@ -160,7 +174,7 @@ impl Volume {
         // One gate only: two copies in opposite directions must not wait for each other. A source that is given a
         // layout meanwhile was empty and refuses.
         let Body::Inline = &*target.file.together() else { return Ok(None) };
-        let copied = source.file.stub.copy_to(from_offset, &*target.file.stub, to_offset, length)?;
+        let copied = source.stub.copy_to(from_offset, &*target.stub, to_offset, length)?;
         if let Some(copied) = copied {
             self.read.count(from_offset, copied as usize);
             self.written.count(to_offset, copied as usize);
@@ -191,6 +205,29 @@ impl Volume {
     }
 }
 
+/// Reads up to the end of a striped file. Where the length is not known here it is asked for only when the substripe
+/// files do not reach as far as the range: the range may then lie in a hole or beyond the end.
+fn read_striped(stub: &dyn Stub, striped: &Striped, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+    let within =
+        |size: u64, most: usize| usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX).min(most);
+    if let Some(size) = stub.known_size() {
+        let wanted = within(size, buffer.len());
+        if wanted > 0 {
+            striped.read(offset, &mut buffer[..wanted])?;
+        }
+        return Ok(wanted);
+    }
+    if striped.read(offset, buffer)? {
+        return Ok(buffer.len());
+    }
+    let wanted = within(stub.size()?, buffer.len());
+    if wanted > 0 {
+        // Again: what the length covers may have been written since the first look.
+        striped.read(offset, &mut buffer[..wanted])?;
+    }
+    Ok(wanted)
+}
+
 /// `fallocate` modes that make sense for content that is spread: nothing can be moved up or down.
 fn is_offered(mode: FallocateMode) -> bool {
     let keep = FallocateMode::KEEP_SIZE;
@@ -204,17 +241,17 @@ fn is_offered(mode: FallocateMode) -> bool {
 /// Writes all, or a prefix when space runs out; an error means that nothing was written.
 fn write_content(open: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
     match &*open.file.together() {
-        Body::Inline => open.file.stub.write(offset, data),
+        Body::Inline => open.stub.write(offset, data),
         Body::Striped(striped) => {
             let done = striped.write(offset, data)?;
-            open.file.stub.was_written(offset + done as u64)?;
+            open.stub.was_written(offset + done as u64)?;
             Ok(done)
         }
     }
 }
 
 fn fallocate_content(open: &OpenFile, range: std::ops::Range<u64>, mode: FallocateMode) -> Result<()> {
-    let stub = &open.file.stub;
+    let stub = &open.stub;
     match &*open.file.alone() {
         Body::Inline => stub.fallocate(range.start, range.end - range.start, mode),
         Body::Striped(striped) => {

@@ -109,8 +109,8 @@ impl Instance {
     }
 
     pub fn read_file(&self, name: &str) -> Vec<u8> {
-        let attr = self.volume.lookup(Ino::ROOT, OsStr::new(name)).unwrap();
-        let opened = self.volume.open(attr.ino, OpenFlags::READ_ONLY).unwrap();
+        let attr = self.volume.lookup(me(), Ino::ROOT, OsStr::new(name)).unwrap();
+        let opened = self.volume.open(me(), attr.ino, OpenFlags::READ_ONLY).unwrap();
         let data = read_all(&self.volume, opened.handle);
         self.volume.release(opened.handle).unwrap();
         self.volume.forget(attr.ino, 1);

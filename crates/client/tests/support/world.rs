@@ -93,7 +93,7 @@ impl Ours {
         let mut held = Vec::new();
         let mut at = Ok(Ino::ROOT);
         for part in path.split('/').filter(|part| !part.is_empty()) {
-            at = at.and_then(|ino| self.volume.lookup(ino, OsStr::new(part))).map(|attr| attr.ino);
+            at = at.and_then(|ino| self.volume.lookup(me(), ino, OsStr::new(part))).map(|attr| attr.ino);
             held.extend(at);
         }
         let done = at.and_then(use_it);
@@ -133,7 +133,7 @@ impl Ours {
         let attr = v.getattr(ino, None).unwrap();
         let content = match attr.kind {
             FileKind::Regular => {
-                let opened = v.open(ino, OpenFlags::READ_ONLY).unwrap();
+                let opened = v.open(me(), ino, OpenFlags::READ_ONLY).unwrap();
                 let content = read_all(v, opened.handle);
                 v.release(opened.handle).unwrap();
                 content
@@ -141,19 +141,19 @@ impl Ours {
             FileKind::Symlink => v.readlink(ino).unwrap(),
             _ => Vec::new(),
         };
-        let names = v.listxattr(ino).unwrap();
+        let names = v.listxattr(me(), ino).unwrap();
         let mut xattrs: Vec<_> = names
             .split(|byte| *byte == 0)
             .filter(|name| !name.is_empty())
             .map(|name| {
-                let value = v.getxattr(ino, OsStr::from_bytes(name)).unwrap();
+                let value = v.getxattr(me(), ino, OsStr::from_bytes(name)).unwrap();
                 (String::from_utf8(name.to_vec()).unwrap(), value)
             })
             .collect();
         xattrs.sort();
         picture.insert(path.clone(), line(attr.kind, attr.mode, attr.nlink, attr.size, &content, &xattrs));
         if attr.kind == FileKind::Directory {
-            let handle = v.opendir(ino).unwrap();
+            let handle = v.opendir(me(), ino).unwrap();
             let mut names = Vec::new();
             v.readdir(handle, 0, &mut |entry| {
                 names.push(entry.name.to_owned());
@@ -163,7 +163,7 @@ impl Ours {
             v.releasedir(handle).unwrap();
             assert_eq!(names.iter().filter(|name| *name == "." || *name == "..").count(), 2);
             for name in names.iter().filter(|name| *name != "." && *name != "..") {
-                let child = v.lookup(ino, name).unwrap();
+                let child = v.lookup(me(), ino, name).unwrap();
                 self.draw(path.join(name), child.ino, picture);
                 v.forget(child.ino, 1);
             }
@@ -182,7 +182,7 @@ impl World for Ours {
             }
             Op::Open(path, cut, slot) => {
                 let cut = if *cut { OpenFlags::TRUNCATE } else { OpenFlags::READ_ONLY };
-                let opened = self.at(path, |ino| v.open(ino, OpenFlags::READ_WRITE.with(cut)));
+                let opened = self.at(path, |ino| v.open(me(), ino, OpenFlags::READ_WRITE.with(cut)));
                 self.keep(*slot, opened.map(|opened| (None, opened)))
             }
             Op::Close(slot) => {
@@ -220,17 +220,19 @@ impl World for Ours {
             Op::Mkdir(path, mode) => {
                 self.forgotten(self.below(path, |parent, name| v.mkdir(me(), parent, name, *mode)))
             }
-            Op::Rmdir(path) => said(self.below(path, |parent, name| v.rmdir(parent, name)), nothing),
-            Op::Unlink(path) => said(self.below(path, |parent, name| v.unlink(parent, name)), nothing),
+            Op::Rmdir(path) => said(self.below(path, |parent, name| v.rmdir(me(), parent, name)), nothing),
+            Op::Unlink(path) => said(self.below(path, |parent, name| v.unlink(me(), parent, name)), nothing),
             Op::Rename(from, to, mode) => {
                 let moved = self.below(from, |parent, name| {
-                    self.below(to, |new_parent, new_name| v.rename(parent, name, new_parent, new_name, *mode))
+                    self.below(to, |new_parent, new_name| {
+                        v.rename(me(), parent, name, new_parent, new_name, *mode)
+                    })
                 });
                 said(moved, nothing)
             }
-            Op::Link(from, to) => {
-                self.forgotten(self.at(from, |ino| self.below(to, |parent, name| v.link(ino, parent, name))))
-            }
+            Op::Link(from, to) => self.forgotten(
+                self.at(from, |ino| self.below(to, |parent, name| v.link(me(), ino, parent, name))),
+            ),
             Op::Symlink(target, path) => self
                 .forgotten(self.below(path, |parent, name| v.symlink(me(), parent, name, Path::new(target)))),
             Op::Fifo(path, mode) => self
@@ -246,11 +248,11 @@ impl World for Ours {
                 said(set, |attr| format!("{:?} {:?}", attr.atime, attr.mtime).into_bytes())
             }
             Op::SetXattr(path, name, value) => {
-                let set = |ino| v.setxattr(ino, OsStr::new(name), value, XattrMode::Any);
+                let set = |ino| v.setxattr(me(), ino, OsStr::new(name), value, XattrMode::Any);
                 said(self.at(path, set), nothing)
             }
             Op::RemoveXattr(path, name) => {
-                said(self.at(path, |ino| v.removexattr(ino, OsStr::new(name))), nothing)
+                said(self.at(path, |ino| v.removexattr(me(), ino, OsStr::new(name))), nothing)
             }
         }
     }

@@ -22,7 +22,7 @@ pub(crate) struct Change {
 pub(crate) fn getattr(adapter: &Adapter, ino: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
     let handle = handle.map(|handle| Handle(handle.0));
     match adapter.volume.getattr(translate::ino(ino), handle) {
-        Ok(attr) => reply.attr(&adapter.time_to_live(), &adapter.show(&attr)),
+        Ok(attr) => reply.attr(&adapter.time_to_live(&attr), &adapter.show(&attr)),
         Err(error) => reply.error(errno::of(error)),
     }
 }
@@ -48,7 +48,7 @@ pub(crate) fn setattr(
     };
     let handle = handle.map(|handle| Handle(handle.0));
     match adapter.volume.setattr(caller, translate::ino(ino), handle, &change) {
-        Ok(attr) => reply.attr(&adapter.time_to_live(), &adapter.show(&attr)),
+        Ok(attr) => reply.attr(&adapter.time_to_live(&attr), &adapter.show(&attr)),
         Err(error) => reply.error(errno::of(error)),
     }
 }

@@ -8,7 +8,7 @@ use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
-use forebay_wire::{FallocateMode, FsError, Ino, Result, SeekWhat};
+use forebay_wire::{FallocateMode, FsError, Ino, Result, SeekWhat, Sharing};
 use fuser::{INodeNo, OpenFlags, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite, Request, WriteFlags};
 use std::cell::RefCell;
 
@@ -49,20 +49,32 @@ pub(crate) fn write(
     reply: ReplyWrite,
 ) {
     let unprivileged = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-    let written = write_and_kill(adapter, (ino, handle), offset, bytes, unprivileged)
+    // Only the kernel of a sole mount knows where the end is.
+    let appends = flags.0 & libc::O_APPEND != 0 && adapter.volume.sharing() == Sharing::Shared;
+    let at = if appends { At::End } else { At::Offset(offset) };
+    let written = write_and_kill(adapter, (ino, handle), at, bytes, unprivileged)
         .and_then(|count| sync_if_asked(adapter, handle, flags).map(|()| count));
     answer_count(written.map(|count| count as u64), reply);
+}
+
+/// Where a write goes.
+enum At {
+    Offset(u64),
+    End,
 }
 
 fn write_and_kill(
     adapter: &Adapter,
     (ino, handle): (Ino, Handle),
-    offset: u64,
+    at: At,
     bytes: &[u8],
     unprivileged: bool,
 ) -> Result<usize> {
     let kill = unprivileged && adapter.is_set_id(ino, Some(handle))?;
-    let count = adapter.volume.write(handle, offset, bytes, kill)?;
+    let count = match at {
+        At::Offset(offset) => adapter.volume.write(handle, offset, bytes, kill)?,
+        At::End => adapter.volume.append(handle, bytes, kill)?.1,
+    };
     if kill {
         adapter.tell_attributes_changed(ino);
     }

@@ -9,15 +9,17 @@ use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
-use forebay_wire::{Attr, FileKind, FsError, Ino, Result, Timestamp};
-use fuser::{FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyOpen};
+use forebay_wire::{Attr, Caller, FileKind, FsError, Ino, Result, Timestamp};
+use fuser::{
+    FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyOpen, Request,
+};
 use std::ffi::{OsStr, OsString};
 
 /// Entries taken from the volume before their attributes are looked up: about what a reply of one page holds.
 const BATCH: usize = 24;
 
-pub(crate) fn opendir(adapter: &Adapter, ino: INodeNo, reply: ReplyOpen) {
-    match adapter.volume.opendir(translate::ino(ino)) {
+pub(crate) fn opendir(adapter: &Adapter, request: &Request, ino: INodeNo, reply: ReplyOpen) {
+    match adapter.volume.opendir(translate::caller(request), translate::ino(ino)) {
         Ok(handle) => {
             adapter.opens.add_directory(handle);
             reply.opened(FileHandle(handle.0), FopenFlags::empty());
@@ -62,6 +64,7 @@ struct Listed {
 /// attributes only after it has handed out a batch: never from within its own listing.
 pub(crate) fn readdirplus(
     adapter: &Adapter,
+    request: &Request,
     directory: INodeNo,
     handle: Handle,
     offset: u64,
@@ -76,7 +79,7 @@ pub(crate) fn readdirplus(
             Err(error) => return reply.error(errno::of(error)),
         };
         for entry in &batch {
-            if add(adapter, translate::ino(directory), entry, &mut reply) {
+            if add(adapter, translate::caller(request), translate::ino(directory), entry, &mut reply) {
                 return reply.ok();
             }
             cookie = entry.next_cookie;
@@ -102,11 +105,17 @@ fn batch(adapter: &Adapter, handle: Handle, cookie: u64) -> Result<Vec<Listed>> 
 
 /// Adds one entry; `true` when the reply is full and the entry is not in it. An entry with attributes counts one
 /// reference of the kernel, except the directory itself and its parent, which it takes the names of only.
-fn add(adapter: &Adapter, directory: Ino, entry: &Listed, reply: &mut ReplyDirectoryPlus) -> bool {
+fn add(
+    adapter: &Adapter,
+    caller: Caller,
+    directory: Ino,
+    entry: &Listed,
+    reply: &mut ReplyDirectoryPlus,
+) -> bool {
     if is_self_or_parent(&entry.name) {
         return add_with(adapter, &name_only(entry), entry, reply);
     }
-    match adapter.volume.lookup(directory, &entry.name) {
+    match adapter.volume.lookup(caller, directory, &entry.name) {
         Ok(attr) => {
             let full = add_with(adapter, &attr, entry, reply);
             if full {
@@ -123,7 +132,7 @@ fn is_self_or_parent(name: &OsStr) -> bool {
 }
 
 fn add_with(adapter: &Adapter, attr: &Attr, entry: &Listed, reply: &mut ReplyDirectoryPlus) -> bool {
-    let (ttl, file) = (adapter.time_to_live(), adapter.show(attr));
+    let (ttl, file) = (adapter.time_to_live(attr), adapter.show(attr));
     reply.add(file.ino, entry.next_cookie, &entry.name, &ttl, &file, translate::generation(attr))
 }
 
@@ -145,5 +154,6 @@ fn name_only(entry: &Listed) -> Attr {
         rdev: 0,
         block_size: 0,
         generation: 0,
+        valid_ms: 0,
     }
 }

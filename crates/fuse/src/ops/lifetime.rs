@@ -27,7 +27,7 @@ pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: Op
 }
 
 fn open_volume(adapter: &Adapter, caller: Caller, ino: Ino, flags: OpenFlags) -> Result<Opened> {
-    let opened = adapter.volume.open(ino, wire_flags(flags))?;
+    let opened = adapter.volume.open(caller, ino, wire_flags(flags))?;
     if flags.0 & libc::O_TRUNC != 0
         && let Err(error) = adapter.kill_set_id(caller, ino, opened.handle)
     {
@@ -65,7 +65,7 @@ pub(crate) fn create(
     let (caller, parent) = (translate::caller(request), translate::ino(new.parent));
     match adapter.volume.create(caller, parent, new.name, new.mode, wire_flags(flags)) {
         Ok((attr, opened)) => {
-            let (ttl, file) = (adapter.time_to_live(), adapter.show(&attr));
+            let (ttl, file) = (adapter.time_to_live(&attr), adapter.show(&attr));
             let (generation, handle) = (translate::generation(&attr), FileHandle(opened.handle.0));
             let register = |file: &_| registering_for(caller.uid, || reply.open_backing(file));
             match serve(adapter, attr.ino, &opened, flags, register) {

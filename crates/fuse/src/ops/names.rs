@@ -19,7 +19,9 @@ pub(crate) struct NewNode<'a> {
 
 fn answer_entry(adapter: &Adapter, entry: Result<Attr>, reply: ReplyEntry) {
     match entry {
-        Ok(attr) => reply.entry(&adapter.time_to_live(), &adapter.show(&attr), translate::generation(&attr)),
+        Ok(attr) => {
+            reply.entry(&adapter.time_to_live(&attr), &adapter.show(&attr), translate::generation(&attr))
+        }
         Err(error) => reply.error(errno::of(error)),
     }
 }
@@ -31,8 +33,12 @@ pub(crate) fn answer_done(done: Result<()>, reply: ReplyEmpty) {
     }
 }
 
-pub(crate) fn lookup(adapter: &Adapter, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-    answer_entry(adapter, adapter.volume.lookup(translate::ino(parent), name), reply);
+pub(crate) fn lookup(adapter: &Adapter, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    answer_entry(
+        adapter,
+        adapter.volume.lookup(translate::caller(request), translate::ino(parent), name),
+        reply,
+    );
 }
 
 pub(crate) fn readlink(adapter: &Adapter, ino: INodeNo, reply: ReplyData) {
@@ -66,25 +72,32 @@ pub(crate) fn symlink(
 
 pub(crate) fn link(
     adapter: &Adapter,
+    request: &Request,
     ino: INodeNo,
     new_parent: INodeNo,
     new_name: &OsStr,
     reply: ReplyEntry,
 ) {
-    let linked = adapter.volume.link(translate::ino(ino), translate::ino(new_parent), new_name);
+    let linked = adapter.volume.link(
+        translate::caller(request),
+        translate::ino(ino),
+        translate::ino(new_parent),
+        new_name,
+    );
     answer_entry(adapter, linked, reply);
 }
 
-pub(crate) fn unlink(adapter: &Adapter, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-    answer_done(adapter.volume.unlink(translate::ino(parent), name), reply);
+pub(crate) fn unlink(adapter: &Adapter, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    answer_done(adapter.volume.unlink(translate::caller(request), translate::ino(parent), name), reply);
 }
 
-pub(crate) fn rmdir(adapter: &Adapter, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-    answer_done(adapter.volume.rmdir(translate::ino(parent), name), reply);
+pub(crate) fn rmdir(adapter: &Adapter, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+    answer_done(adapter.volume.rmdir(translate::caller(request), translate::ino(parent), name), reply);
 }
 
 pub(crate) fn rename(
     adapter: &Adapter,
+    request: &Request,
     (parent, name): (INodeNo, &OsStr),
     (new_parent, new_name): (INodeNo, &OsStr),
     flags: RenameFlags,
@@ -92,7 +105,7 @@ pub(crate) fn rename(
 ) {
     let Some(mode) = rename_mode(flags) else { return reply.error(Errno::EINVAL) };
     let (from, to) = (translate::ino(parent), translate::ino(new_parent));
-    answer_done(adapter.volume.rename(from, name, to, new_name, mode), reply);
+    answer_done(adapter.volume.rename(translate::caller(request), from, name, to, new_name, mode), reply);
 }
 
 /// Whiteouts belong to layered file systems; flags that exclude each other never get past the kernel.

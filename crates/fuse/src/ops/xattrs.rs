@@ -9,7 +9,7 @@ use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_wire::{FsError, Result, XattrMode};
-use fuser::{INodeNo, ReplyEmpty, ReplyXattr};
+use fuser::{INodeNo, ReplyEmpty, ReplyXattr, Request};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,11 +17,18 @@ fn is_enforced_elsewhere(name: &OsStr) -> bool {
     [&b"security."[..], b"system."].iter().any(|prefix| name.as_bytes().starts_with(prefix))
 }
 
-pub(crate) fn get(adapter: &Adapter, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
+pub(crate) fn get(
+    adapter: &Adapter,
+    request: &Request,
+    ino: INodeNo,
+    name: &OsStr,
+    size: u32,
+    reply: ReplyXattr,
+) {
     if is_enforced_elsewhere(name) {
         return reply.error(errno::of(absent(name)));
     }
-    answer(adapter.volume.getxattr(translate::ino(ino), name), size, reply);
+    answer(adapter.volume.getxattr(translate::caller(request), translate::ino(ino), name), size, reply);
 }
 
 /// ACL tools take "not supported" as a file system without ACLs; the others expect "no such attribute".
@@ -32,8 +39,8 @@ fn absent(name: &OsStr) -> FsError {
     }
 }
 
-pub(crate) fn list(adapter: &Adapter, ino: INodeNo, size: u32, reply: ReplyXattr) {
-    answer(adapter.volume.listxattr(translate::ino(ino)), size, reply);
+pub(crate) fn list(adapter: &Adapter, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
+    answer(adapter.volume.listxattr(translate::caller(request), translate::ino(ino)), size, reply);
 }
 
 /// Size 0 asks how large a buffer is needed.
@@ -48,6 +55,7 @@ fn answer(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
 
 pub(crate) fn set(
     adapter: &Adapter,
+    request: &Request,
     ino: INodeNo,
     name: &OsStr,
     value: &[u8],
@@ -63,14 +71,17 @@ pub(crate) fn set(
         libc::XATTR_REPLACE => XattrMode::Replace,
         _ => return reply.error(errno::of(FsError::InvalidArgument)),
     };
-    answer_done(adapter.volume.setxattr(translate::ino(ino), name, value, mode), reply);
+    answer_done(
+        adapter.volume.setxattr(translate::caller(request), translate::ino(ino), name, value, mode),
+        reply,
+    );
 }
 
-pub(crate) fn remove(adapter: &Adapter, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+pub(crate) fn remove(adapter: &Adapter, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
     if is_enforced_elsewhere(name) {
         return reply.error(errno::of(absent(name)));
     }
-    answer_done(adapter.volume.removexattr(translate::ino(ino), name), reply);
+    answer_done(adapter.volume.removexattr(translate::caller(request), translate::ino(ino), name), reply);
 }
 
 #[cfg(test)]

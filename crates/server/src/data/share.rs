@@ -199,15 +199,18 @@ impl LocalShare {
 }
 
 impl Share for LocalShare {
-    fn read(&self, spans: &[Span], buffer: &mut [u8]) -> Result<()> {
+    fn read(&self, spans: &[Span], buffer: &mut [u8]) -> Result<bool> {
         let service = &*self.service;
+        let mut is_whole = true;
         for span in spans {
             let part = buffer.get_mut(span.at..span.at + span.len).ok_or(FsError::InvalidArgument)?;
             let read =
                 self.with(service, span.substripe, false, |content, _| content.read(span.offset, part))?;
-            part[read.unwrap_or(0)..].fill(0);
+            let read = read.unwrap_or(0);
+            is_whole &= read == span.len;
+            part[read..].fill(0);
         }
-        Ok(())
+        Ok(is_whole)
     }
 
     fn write(&self, spans: &[Span], buffer: &[u8]) -> Result<usize> {

@@ -255,6 +255,7 @@ impl Tree {
             rdev: stat.st_rdev as u32,
             block_size: stat.st_blksize as u32,
             generation: 0,
+            valid_ms: Attr::VALID_ALWAYS,
         };
         if annotation.striped.is_some() {
             attr.blocks = self.blocks(attr.size, annotation)?;

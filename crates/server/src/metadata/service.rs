@@ -7,8 +7,8 @@ use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::host::host;
 use forebay_wire::{
-    Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, NewObject, RenameMode, Result, SetAttr,
-    Stub, WriteLimits, XattrMode,
+    Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, RenameMode,
+    Result, SetAttr, Sharing, Stub, WriteLimits, XattrMode,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -64,11 +64,15 @@ impl Tree {
 }
 
 impl MetadataService for Tree {
+    fn sharing(&self) -> Sharing {
+        Sharing::Sole
+    }
+
     fn limits(&self) -> WriteLimits {
         WriteLimits { max_file_size: self.max_file_size }
     }
 
-    fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+    fn lookup(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<Attr> {
         Tree::lookup(self, parent, name)
     }
 
@@ -82,7 +86,7 @@ impl MetadataService for Tree {
         Tree::getattr(self, ino)
     }
 
-    fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+    fn setattr(&self, _by: Caller, ino: Ino, _through: Option<&dyn Stub>, change: &SetAttr) -> Result<Attr> {
         Tree::setattr(self, ino, change)
     }
 
@@ -94,7 +98,13 @@ impl MetadataService for Tree {
         Tree::mknod(self, parent, name, object)
     }
 
-    fn create(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<(Attr, Arc<dyn Stub>)> {
+    fn create(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        object: &NewObject,
+        _flags: OpenFlags,
+    ) -> Result<(Attr, Arc<dyn Stub>)> {
         let (attr, stub) = Tree::create(self, parent, name, object)?;
         Ok((attr, stub))
     }
@@ -103,49 +113,49 @@ impl MetadataService for Tree {
         Tree::mkdir(self, parent, name, object)
     }
 
-    fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr> {
-        Tree::symlink(self, parent, name, target, caller)
+    fn symlink(&self, by: Caller, parent: Ino, name: &OsStr, target: &Path) -> Result<Attr> {
+        Tree::symlink(self, parent, name, target, by)
     }
 
-    fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
+    fn link(&self, _by: Caller, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         Tree::link(self, ino, parent, name)
     }
 
-    fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+    fn unlink(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
         Tree::unlink(self, parent, name)
     }
 
-    fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+    fn rmdir(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
         Tree::rmdir(self, parent, name)
     }
 
-    fn rename(&self, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
+    fn rename(&self, _by: Caller, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
         Tree::rename(self, from, to, mode)
     }
 
-    fn open(&self, ino: Ino) -> Result<Arc<dyn Stub>> {
+    fn open(&self, _by: Caller, ino: Ino, _flags: OpenFlags) -> Result<Arc<dyn Stub>> {
         Ok(self.open_stub(ino)?)
     }
 
-    fn opendir(&self, ino: Ino) -> Result<Box<dyn Directory>> {
+    fn opendir(&self, _by: Caller, ino: Ino) -> Result<Box<dyn Directory>> {
         let fd = self.open_listing(ino)?;
         let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
         Ok(Box::new(LocalDirectory::new(tree, ino, fd)))
     }
 
-    fn getxattr(&self, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+    fn getxattr(&self, _by: Caller, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
         Tree::getxattr(self, ino, name)
     }
 
-    fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
+    fn setxattr(&self, _by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
         Tree::setxattr(self, ino, name, value, mode)
     }
 
-    fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
+    fn listxattr(&self, _by: Caller, ino: Ino) -> Result<Vec<u8>> {
         Tree::listxattr(self, ino)
     }
 
-    fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+    fn removexattr(&self, _by: Caller, ino: Ino, name: &OsStr) -> Result<()> {
         Tree::removexattr(self, ino, name)
     }
 

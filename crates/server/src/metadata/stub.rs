@@ -43,6 +43,8 @@ pub(crate) struct LocalStub {
     /// Length of a striped file in bytes.
     size: AtomicU64,
     growing: Mutex<()>,
+    /// End of what was reserved for writes that append, in bytes; of no meaning when the length is larger.
+    reserved: AtomicU64,
     /// Ticks of the system's clock in which a write and a read were last marked, in nanoseconds since the epoch.
     marked_write: AtomicU64,
     marked_read: AtomicU64,
@@ -67,6 +69,7 @@ impl LocalStub {
             size: AtomicU64::new(stat.st_size as u64),
             accounting,
             growing: Mutex::new(()),
+            reserved: AtomicU64::new(0),
             marked_write: AtomicU64::new(NEVER),
             marked_read: AtomicU64::new(NEVER),
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
@@ -117,6 +120,7 @@ impl LocalStub {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         rustix::fs::ftruncate(&self.fd, length).map_err(host("set the length of a stub"))?;
         self.size.store(length, SeqCst);
+        self.reserved.store(0, SeqCst);
         self.was_looked_at();
         Ok(())
     }
@@ -157,12 +161,29 @@ impl Stub for LocalStub {
         self.annotation().placement()
     }
 
+    fn known_size(&self) -> Option<u64> {
+        (!self.is_inline()).then(|| self.size.load(SeqCst))
+    }
+
     fn size(&self) -> Result<u64> {
-        if !self.is_inline() {
-            return Ok(self.size.load(SeqCst));
+        if let Some(size) = self.known_size() {
+            return Ok(size);
         }
         let stat = rustix::fs::fstat(&self.fd).map_err(host("stat"))?;
         Ok(stat.st_size as u64)
+    }
+
+    fn reserve(&self, length: u64) -> Result<u64> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let start = self.size.load(SeqCst).max(self.reserved.load(SeqCst));
+        self.reserved.store(start.checked_add(length).ok_or(FsError::FileTooLarge)?, SeqCst);
+        Ok(start)
+    }
+
+    fn append(&self, data: &[u8]) -> Result<(u64, usize)> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let end = self.size()?;
+        Ok((end, self.write(end, data)?))
     }
 
     fn was_read(&self) -> Result<()> {

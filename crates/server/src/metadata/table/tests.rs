@@ -25,6 +25,7 @@ fn attr(nlink: u32) -> Attr {
         rdev: 0,
         block_size: 0,
         generation: 0,
+        valid_ms: Attr::VALID_ALWAYS,
     }
 }
 
