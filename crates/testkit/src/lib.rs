@@ -3,7 +3,7 @@
 //! Tests only: no product crate depends on this one except for its own tests. Three layers:
 //!
 //! * things a test borrows and always gives back, also when it fails: [`scratch`], [`xfs_image`], [`process`],
-//!   [`mounted`], [`identity`], [`isolation`], [`wait`], [`leaks`], [`random`];
+//!   [`mounted`], [`identity`], [`isolation`], [`wait`], [`leaks`], [`random`], [`cluster`] (hosts and a network);
 //! * the suites, each of which takes the directory under test and knows nothing of who serves it: [`posix`] (a table
 //!   of what POSIX and Linux promise), [`exercise`] (random operations against an oracle);
 //! * the command `forebay-suite`, which runs a suite in a process of its own, so that the file system can be judged
@@ -11,6 +11,7 @@
 //!
 //! The integration tests of this crate run the suites on a local file system (which proves the suites) and on DWFS.
 
+pub mod cluster;
 pub mod exercise;
 pub mod identity;
 pub mod isolation;

@@ -9,6 +9,8 @@ use std::path::{Path, PathBuf};
 pub struct Mount {
     /// Where.
     pub point: PathBuf,
+    /// Which part of the file system is seen there: usually `/`; for a kept namespace its name, `net:[4026532008]`.
+    pub root: String,
     /// File system type, with its subtype: `xfs`, `fuse.dwfs`.
     pub kind: String,
     /// What is mounted: a device, or the name a FUSE file system gave itself.
@@ -17,8 +19,12 @@ pub struct Mount {
 
 /// All mounts this process sees, in the order they were made.
 pub fn all() -> Vec<Mount> {
-    let text = std::fs::read("/proc/thread-self/mountinfo").expect("/proc is mounted");
-    text.split(|&byte| byte == b'\n').filter_map(parse).collect()
+    table(&std::fs::read("/proc/thread-self/mountinfo").expect("/proc is mounted"))
+}
+
+/// All mounts another process sees, in the order they were made; none if it has ended.
+pub fn of_process(pid: u32) -> Vec<Mount> {
+    table(&std::fs::read(format!("/proc/{pid}/mountinfo")).unwrap_or_default())
 }
 
 /// Mounts at `directory` or below it.
@@ -39,11 +45,16 @@ pub fn detach_below(directory: &Path) {
     }
 }
 
+fn table(text: &[u8]) -> Vec<Mount> {
+    text.split(|&byte| byte == b'\n').filter_map(parse).collect()
+}
+
 fn parse(line: &[u8]) -> Option<Mount> {
     let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
     let dash = fields.iter().position(|field| *field == b"-")?;
     Some(Mount {
         point: PathBuf::from(OsString::from_vec(unescape(fields.get(4)?))),
+        root: String::from_utf8_lossy(&unescape(fields.get(3)?)).into_owned(),
         kind: String::from_utf8_lossy(fields.get(dash + 1)?).into_owned(),
         source: String::from_utf8_lossy(&unescape(fields.get(dash + 2)?)).into_owned(),
     })
@@ -76,6 +87,7 @@ mod tests {
         let line = br"36 35 98:0 / /mnt/a\040b rw,noatime master:1 - fuse.dwfs some\134thing rw";
         let expected = Mount {
             point: PathBuf::from("/mnt/a b"),
+            root: "/".into(),
             kind: "fuse.dwfs".into(),
             source: r"some\thing".into(),
         };
