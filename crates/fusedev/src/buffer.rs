@@ -1,0 +1,82 @@
+//! The memory of one serving thread: a request in, or the data of an answer out.
+//!
+//! A request is read so that the data of a write begins on a page: the kernel then finds one page of ours for each page
+//! of the caller's instead of two. The requests that are answered with data are as short as a write without data, so the
+//! same pages serve for the answer: nothing on the data path allocates or copies.
+
+use crate::abi::{IN_HEADER_BYTES, READ_BUFFER_BYTES_MIN, WRITE_IN_BYTES};
+use crate::handshake::PAGE_BYTES;
+use std::alloc::Layout;
+use std::ptr::NonNull;
+
+/// Bytes of a request before its data begins.
+const HEAD_BYTES: usize = IN_HEADER_BYTES + WRITE_IN_BYTES;
+/// Where a request begins.
+const START: usize = PAGE_BYTES - HEAD_BYTES;
+
+/// A page for the head, then whole pages for data.
+pub(crate) struct Buffer {
+    memory: NonNull<u8>,
+    layout: Layout,
+}
+
+// SAFETY: the memory belongs to this value alone.
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// For requests with up to `data_bytes` of data.
+    pub(crate) fn new(data_bytes: usize) -> Buffer {
+        let bytes = PAGE_BYTES + data_bytes.max(READ_BUFFER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
+        let Ok(layout) = Layout::from_size_align(bytes, PAGE_BYTES) else {
+            unreachable!("{bytes} bytes are less than an address space")
+        };
+        // SAFETY: the layout has a size.
+        let memory = unsafe { std::alloc::alloc_zeroed(layout) };
+        let Some(memory) = NonNull::new(memory) else { std::alloc::handle_alloc_error(layout) };
+        Buffer { memory, layout }
+    }
+
+    fn bytes(&mut self) -> &mut [u8] {
+        // SAFETY: the memory is that large, initialised, ours, and borrowed as `self` is.
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.layout.size()) }
+    }
+
+    /// Where the kernel puts a request.
+    pub(crate) fn for_request(&mut self) -> &mut [u8] {
+        &mut self.bytes()[START..]
+    }
+
+    /// A request of `length` bytes, and the room for data of an answer: all pages after the head, or nothing when the
+    /// request itself goes on there.
+    pub(crate) fn split(&mut self, length: usize) -> (&[u8], &mut [u8]) {
+        if length > HEAD_BYTES {
+            return (&self.bytes()[START..][..length], &mut []);
+        }
+        let (head, data) = self.bytes().split_at_mut(PAGE_BYTES);
+        (&head[START..][..length], data)
+    }
+}
+
+impl Drop for Buffer {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout.
+        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_of_requests_and_answers_begins_on_a_page() {
+        let mut buffer = Buffer::new(1 << 20);
+        assert_eq!(buffer.for_request().len(), HEAD_BYTES + (1 << 20));
+        assert_eq!(buffer.for_request()[HEAD_BYTES..].as_ptr() as usize % PAGE_BYTES, 0);
+        let (request, room) = buffer.split(HEAD_BYTES);
+        assert_eq!((request.len(), room.len()), (HEAD_BYTES, 1 << 20));
+        assert_eq!(room.as_ptr() as usize % PAGE_BYTES, 0);
+        let (request, room) = buffer.split(HEAD_BYTES + 1);
+        assert_eq!((request.len(), room.len()), (HEAD_BYTES + 1, 0), "never both in the same bytes");
+    }
+}

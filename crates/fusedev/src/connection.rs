@@ -1,0 +1,49 @@
+//! A connection on which both sides have agreed.
+
+use crate::backing::Registrar;
+use crate::flags::Features;
+use crate::handler::Handler;
+use crate::notify::Notifier;
+use crate::session::{self, Serving};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+/// Not served yet: requests wait in the kernel. Dropping it cuts the mount.
+#[derive(Debug)]
+pub struct Connection {
+    pub(crate) device: Arc<OwnedFd>,
+    pub(crate) features: Features,
+    pub(crate) request_bytes: usize,
+}
+
+impl Connection {
+    pub(crate) fn new(device: OwnedFd, features: Features, request_bytes: usize) -> Connection {
+        Connection { device: Arc::new(device), features, request_bytes }
+    }
+
+    /// What was agreed.
+    pub fn features(&self) -> Features {
+        self.features
+    }
+
+    /// For telling the kernel that something changed.
+    pub fn notifier(&self) -> Notifier {
+        Notifier::new(&self.device)
+    }
+
+    /// For handing files to the kernel.
+    pub fn registrar(&self) -> Registrar {
+        Registrar::new(&self.device)
+    }
+
+    /// Whether each serving thread can have a descriptor, and with it a queue, of its own.
+    pub fn can_have_queues(&self) -> bool {
+        crate::device::clone(&self.device).is_ok()
+    }
+
+    /// Serves requests with threads of its own until the mount is gone and everything that was asked is answered.
+    pub fn serve(self, handler: &dyn Handler, serving: &Serving) -> io::Result<()> {
+        session::run(self, handler, serving)
+    }
+}
