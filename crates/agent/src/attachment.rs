@@ -9,6 +9,7 @@ mod direct;
 
 use crate::error::AgentError;
 use crate::fragment::{self, Fragment};
+use crate::holders::Holders;
 use crate::lease::{Lease, Unused};
 use crate::mounting::Departure;
 use crate::namespace;
@@ -53,8 +54,8 @@ pub enum Unmounted {
     Clean,
     /// Processes still had files of it open: it left the tree and will be gone when they end.
     Lazy {
-        /// Ids of the processes seen to hold it.
-        holders: Vec<u32>,
+        /// Who was seen to hold it.
+        holders: Holders,
     },
     /// Another attachment has mounted it too, so it stays.
     Shared,
@@ -140,10 +141,7 @@ impl Attachment {
             }
             self.mounts.insert(configuration, lease);
         }
-        match self.record.serving {
-            Serving::PlainDirectory => namespace::tree(&self.roots[0], configuration),
-            Serving::DirectXfs | Serving::Fuse { .. } => Ok(description.mount),
-        }
+        Ok(description.mount)
     }
 
     /// Gives the mount of a configuration back; it goes when no other attachment uses it.
@@ -160,7 +158,7 @@ impl Attachment {
         }
         let departure = match &self.process {
             Some(process) => lock(process).unmount(configuration)?,
-            None => direct::unmount(self.record.serving, self.configuration(configuration)?)?,
+            None => direct::unmount(&self.record, self.configuration(configuration)?)?,
         };
         Ok(departure.into())
     }
@@ -178,11 +176,7 @@ impl Attachment {
             return Connection::open(&self.state)?.stage(task, progress, cancel);
         }
         let tree = namespace::tree(&self.roots[0], task.configuration)?;
-        let shown = match self.record.serving {
-            Serving::PlainDirectory => &tree,
-            Serving::DirectXfs | Serving::Fuse { .. } => &description.mount,
-        };
-        direct::stage(&tree, shown, task, progress, cancel)
+        direct::stage(&tree, &description.mount, task, progress, cancel)
     }
 
     /// Present figures.

@@ -12,6 +12,7 @@ use crate::mounting;
 use crate::process::leftover;
 use crate::record::Record;
 use crate::serving::Serving;
+use crate::signpost;
 use crate::state_directory::StateDirectory;
 use std::path::Path;
 
@@ -36,13 +37,15 @@ pub(crate) fn leftovers(state: &StateDirectory, record: &Record) -> Result<(), A
 fn namespaces(record: &Record) -> Result<(), AgentError> {
     for configuration in &record.description.configurations {
         let point = mount_table::resolved(&configuration.mount);
+        if record.serving == Serving::PlainDirectory {
+            signpost::take_away(&point, record)?;
+            continue;
+        }
         let ours = mount_table::at(&point)?.is_some_and(|mount| is_ours(&mount.kind, record.serving));
         if ours {
             unmount(&point, record.serving)?;
         }
-        if record.serving.makes_mount_points() {
-            mounting::remove_mount_point(&point)?;
-        }
+        mounting::remove_mount_point(&point)?;
     }
     Ok(())
 }

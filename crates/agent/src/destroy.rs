@@ -9,6 +9,7 @@ use crate::fragment;
 use crate::lease::Unused;
 use crate::mounting;
 use crate::record::Record;
+use crate::serving::Serving;
 use crate::state_directory::StateDirectory;
 use crate::{atomic_file, clean, mount_table};
 
@@ -28,7 +29,7 @@ pub(crate) fn remove(state: &StateDirectory, record: Record) -> Result<(), Agent
     record.begin_removing(state.path())?;
     let fragments = fragment::of_instance(&record.description, record.fragments);
     fragment::on_all(&fragments, |fragment| fragment.remove())?;
-    if record.serving.makes_mount_points() {
+    if record.serving != Serving::PlainDirectory {
         for configuration in &record.description.configurations {
             mounting::remove_mount_point(&mount_table::resolved(&configuration.mount))?;
         }

@@ -2,6 +2,7 @@
 //!
 //! Texts are for the person in front of the command; each variant names what was touched and who can act.
 
+use crate::process::LogTail;
 use crate::serving::{Obstacle, Serving};
 use forebay_model::ids::{ConfigurationId, InstanceId};
 use forebay_model::layout::{STRIPE_SIZE_MAX, STRIPE_SIZE_UNIT, SUBSTRIPES_MAX};
@@ -129,26 +130,26 @@ pub enum AgentError {
     },
     /// The instance process ended while it was needed.
     #[error(
-        "the process serving instance {instance} has died; what was written is still in the fragments; see {log:?}"
+        "the process serving instance {instance} has died; what was written is still in the fragments; {said}"
     )]
     ProcessDied {
         /// The instance.
         instance: InstanceId,
         /// What it said before.
-        log: PathBuf,
+        said: LogTail,
     },
     /// The instance process did not come up or did not answer.
-    #[error("the process serving instance {instance} did not answer for {} s; see {log:?}", waited.as_secs())]
+    #[error("the process serving instance {instance} did not answer for {} s; {said}", waited.as_secs())]
     ProcessSilent {
         /// The instance.
         instance: InstanceId,
         /// What it said.
-        log: PathBuf,
+        said: LogTail,
         /// How long the agent waited.
         waited: Duration,
     },
     /// The instance process refused a request.
-    #[error("the process serving instance {instance} could not {request}: {reason}; see {log:?}")]
+    #[error("the process serving instance {instance} could not {request}: {reason}")]
     ProcessRefused {
         /// The instance.
         instance: InstanceId,
@@ -156,8 +157,6 @@ pub enum AgentError {
         request: &'static str,
         /// Its answer.
         reason: String,
-        /// What it said besides.
-        log: PathBuf,
     },
     /// The instance process speaks another version of the protocol, or something that is none.
     #[error(

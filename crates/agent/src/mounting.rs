@@ -4,7 +4,8 @@
 //! made without following a symbolic link in the last component. The caller holds the instance's gate.
 
 use crate::error::AgentError;
-use crate::{holders, mount_table};
+use crate::holders::Holders;
+use crate::mount_table;
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 use std::ffi::CStr;
@@ -27,10 +28,10 @@ const STACKED: u32 = 16;
 pub(crate) enum Departure {
     /// Completely.
     Clean,
-    /// Out of the tree; gone when these processes (and others not seen) let go.
+    /// Out of the tree; gone when these (and others not seen) let go.
     Lazy {
-        /// Ids of the processes seen.
-        holders: Vec<u32>,
+        /// Who was seen.
+        holders: Holders,
     },
 }
 
@@ -38,9 +39,8 @@ impl Departure {
     /// Both together.
     pub fn and(self, other: Departure) -> Departure {
         match (self, other) {
-            (Departure::Lazy { holders: mut all }, Departure::Lazy { holders }) => {
-                all.extend(holders);
-                Departure::Lazy { holders: all }
+            (Departure::Lazy { holders }, Departure::Lazy { holders: more }) => {
+                Departure::Lazy { holders: holders.and(more) }
             }
             (lazy @ Departure::Lazy { .. }, Departure::Clean) => lazy,
             (Departure::Clean, other) => other,
@@ -127,7 +127,7 @@ fn unmount_top(point: &Path) -> Result<Departure, AgentError> {
             Err(error) => return Err(AgentError::system("unmount", point, error)),
         }
     }
-    let holders = holders::of_mount(point);
+    let holders = Holders::of_mount(point);
     write_back(point);
     match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH) {
         Ok(()) | Err(Errno::INVAL) => Ok(Departure::Lazy { holders }),

@@ -52,11 +52,6 @@ impl Serving {
         matches!(self, Serving::Fuse { .. })
     }
 
-    /// True if something is mounted where the job sees a configuration.
-    pub(crate) fn makes_mount_points(self) -> bool {
-        !matches!(self, Serving::PlainDirectory)
-    }
-
     /// Why this way cannot serve the instance on this machine; `None` if it can.
     pub fn obstacle(self, instance: &InstanceDescription, capabilities: &Capabilities) -> Option<Obstacle> {
         match self {

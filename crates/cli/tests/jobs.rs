@@ -57,6 +57,31 @@ fn a_signal_is_128_and_its_number(uid: u32) {
     place.assert_nothing_is_left();
 }
 
+/// A path that is a link is followed by everything that scripts do with a mount point.
+fn the_path_is_below_mounts_in_every_way_of_serving(uid: u32) {
+    for options in [&[][..], &["--serve", "fuse"], &["--serve", "directory"]] {
+        let place = Place::new(uid);
+        let script = "#!/bin/sh\n#DW jobdw capacity=20MiB access_mode=striped type=scratch\n\
+            #DW stage_out type=directory source=$DW_JOB_STRIPED/sub destination=@PFS@/out\n\
+            echo \"$DW_JOB_STRIPED\"\nset -e\nmkdir ${DW_JOB_STRIPED}sub\n\
+            cd -P \"$DW_JOB_STRIPED\" && echo here > a && cd \"$DW_JOB_STRIPED\" && mv a sub/b\n\
+            find $DW_JOB_STRIPED -name b | wc -l; ls $(realpath \"$DW_JOB_STRIPED\")\n";
+        let output = run(&place, options, script);
+        assert!(output.status.success(), "{options:?}: {}", shown(&output));
+        let all = text(&output);
+        let lines: Vec<&str> = all.lines().collect();
+        let mounts = place.path("state/mounts").canonicalize().unwrap();
+        assert!(
+            lines[0].starts_with(mounts.to_str().unwrap()) && lines[0].ends_with('/'),
+            "{options:?} {all}"
+        );
+        assert_eq!(lines[1..], ["1", "sub"], "{options:?}");
+        assert_eq!(fs::read_to_string(place.path("pfs/out/b")).unwrap(), "here\n");
+        assert_eq!(entries(&mounts), [""; 0], "{options:?}");
+        place.assert_nothing_is_left();
+    }
+}
+
 /// A tree with everything a copy can lose.
 fn difficult_tree(place: &Place) {
     let of = |name: &str| place.path("pfs").join(name);
@@ -301,6 +326,7 @@ fn refusals_run_nothing(uid: u32) {
 as_root_and_as_nobody! {
     environment_and_status: environment_as_root, environment_as_nobody;
     a_signal_is_128_and_its_number: signal_as_root, signal_as_nobody;
+    the_path_is_below_mounts_in_every_way_of_serving: path_as_root, path_as_nobody;
     every_way_of_serving: every_way_as_root, every_way_as_nobody;
     the_size_is_hard: size_as_root, size_as_nobody;
     a_missing_source_keeps_the_script_from_running: missing_source_as_root, missing_source_as_nobody;

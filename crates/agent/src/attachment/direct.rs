@@ -3,9 +3,10 @@
 use crate::description::ConfigurationDescription;
 use crate::error::AgentError;
 use crate::mounting::{self, Departure};
+use crate::record::Record;
 use crate::serving::Serving;
 use crate::stage::{StageError, StageTask};
-use crate::{mount_table, namespace, usage};
+use crate::{mount_table, namespace, signpost, usage};
 use forebay_model::units::Bytes;
 use forebay_stager::{
     CancelToken, Direction, PosixTree, StageProgress, StageReport, StageRequest, Tree, TreeError,
@@ -21,7 +22,10 @@ pub(super) fn mount(
 ) -> Result<(), AgentError> {
     let tree = namespace::tree(fragment, configuration.id)?;
     let point = mount_table::resolved(&configuration.mount);
-    if serving != Serving::DirectXfs || mount_table::at(&point)?.is_some() {
+    if serving != Serving::DirectXfs {
+        return signpost::put(&point, &tree);
+    }
+    if mount_table::at(&point)?.is_some() {
         return Ok(());
     }
     mounting::make_mount_point(&point)?;
@@ -30,13 +34,13 @@ pub(super) fn mount(
 
 /// Ends that. The caller holds the gate.
 pub(super) fn unmount(
-    serving: Serving,
+    record: &Record,
     configuration: &ConfigurationDescription,
 ) -> Result<Departure, AgentError> {
-    if serving != Serving::DirectXfs {
-        return Ok(Departure::Clean);
-    }
     let point = mount_table::resolved(&configuration.mount);
+    if record.serving != Serving::DirectXfs {
+        return signpost::take_away(&point, record).map(|()| Departure::Clean);
+    }
     let departure = mounting::unmount(&point)?;
     mounting::remove_mount_point(&point)?;
     Ok(departure)

@@ -3,6 +3,7 @@
 //! A connection serves one caller at a time; attachments keep it behind a lock and open another one for each staging.
 //! The end of the stream means that the process has died.
 
+use super::log_tail::LogTail;
 use super::protocol::{Answer, Figures, Line, Request, VERSION, send};
 use super::socket;
 use crate::error::AgentError;
@@ -108,8 +109,8 @@ impl Connection {
         loop {
             let left = limit.saturating_sub(begin.elapsed());
             if left.is_zero() {
-                let (instance, log) = (self.state.instance(), self.state.log());
-                return Err(AgentError::ProcessSilent { instance, log, waited: begin.elapsed() });
+                let (instance, said) = (self.state.instance(), LogTail::of(&self.state));
+                return Err(AgentError::ProcessSilent { instance, said, waited: begin.elapsed() });
             }
             match self.hear(left)? {
                 None => {}
@@ -144,8 +145,7 @@ impl Connection {
     }
 
     fn refused(&self, request: &Request, reason: String) -> AgentError {
-        let (instance, log) = (self.state.instance(), self.state.log());
-        AgentError::ProcessRefused { instance, request: request.name(), reason, log }
+        AgentError::ProcessRefused { instance: self.state.instance(), request: request.name(), reason }
     }
 
     fn unexpected(&self, answer: &Answer) -> AgentError {
@@ -156,5 +156,5 @@ impl Connection {
 }
 
 fn died(state: &StateDirectory) -> AgentError {
-    AgentError::ProcessDied { instance: state.instance(), log: state.log() }
+    AgentError::ProcessDied { instance: state.instance(), said: LogTail::of(state) }
 }

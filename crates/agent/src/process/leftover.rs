@@ -4,6 +4,7 @@
 //! mounts are dead and are removed like those of any killed process. The caller holds the gate.
 
 use super::connection::Connection;
+use super::log_tail::LogTail;
 use super::{lifelock, socket};
 use crate::error::AgentError;
 use crate::state_directory::{StateDirectory, remove_file};
@@ -52,7 +53,7 @@ fn kill(state: &StateDirectory) -> Result<(), AgentError> {
     if wait_for_end(state)? {
         return Ok(());
     }
-    Err(AgentError::ProcessSilent { instance: state.instance(), log: state.log(), waited: END_WAIT })
+    Err(AgentError::ProcessSilent { instance: state.instance(), said: LogTail::of(state), waited: END_WAIT })
 }
 
 fn handle(pid: i32) -> Option<OwnedFd> {

@@ -6,6 +6,7 @@
 //! removed by the next attach or clean-up.
 
 use super::lifelock::LifeLock;
+use super::log_tail;
 use super::server::Server;
 use super::service::Service;
 use super::spawn::OPTION;
@@ -53,6 +54,7 @@ fn run(state: &StateDirectory) -> Result<(), Box<dyn std::error::Error>> {
     let Some(lock) = LifeLock::take(state)? else {
         return Err("another process serves this instance".into());
     };
+    log_tail::begin();
     let server = Server::new(state.clone(), listener);
     let result = match Service::open(state) {
         Ok(service) => server.run(service),

@@ -18,10 +18,12 @@
 //! - `server`, `service`: the process's side; [`main()`] is its entry.
 //! - `leftover`: ending a process that nobody is attached to.
 //! - `lifelock`: who the process is, and that it lives.
+//! - `log_tail`: the end of its log, for errors.
 
 pub(crate) mod connection;
 pub(crate) mod leftover;
 mod lifelock;
+mod log_tail;
 mod main;
 mod protocol;
 mod server;
@@ -29,6 +31,7 @@ mod service;
 mod socket;
 pub(crate) mod spawn;
 
+pub use log_tail::LogTail;
 pub use main::main;
 pub(crate) use protocol::Figures;
 

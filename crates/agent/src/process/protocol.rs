@@ -11,10 +11,11 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
+use crate::holders::Holders;
 use crate::stage::StageTask;
 
 /// Version of the protocol.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Longest line: a list of a hundred thousand files with long names fits.
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 
@@ -78,8 +79,8 @@ pub(crate) enum Answer {
     Mounted,
     /// To an unmount.
     Unmounted {
-        /// Ids of processes that still use it; `None` if it is gone completely.
-        busy: Option<Vec<u32>>,
+        /// Who still uses it; `None` if it is gone completely.
+        busy: Option<Holders>,
     },
     /// To a request for figures.
     Figures(Figures),

@@ -6,12 +6,13 @@
 use super::protocol::Figures;
 use crate::error::AgentError;
 use crate::fragment::{self, Fragment};
+use crate::holders::Holders;
 use crate::record::Record;
 use crate::serving::Serving;
 use crate::stage::StageTask;
 use crate::state_directory::StateDirectory;
 use crate::volume_tree::VolumeTree;
-use crate::{holders, mount_table, mounting, namespace};
+use crate::{mount_table, mounting, namespace};
 use forebay_client::Volume;
 use forebay_fuse::{KernelCache, MountError, MountOptions, Mounted, Unmount, UnmountError};
 use forebay_model::ids::ConfigurationId;
@@ -103,8 +104,8 @@ impl Service {
         Ok(())
     }
 
-    /// Unmounts it; the answer names processes that still use it.
-    pub fn unmount(&self, configuration: ConfigurationId) -> Result<Option<Vec<u32>>, ServiceError> {
+    /// Unmounts it; the answer says who still uses it.
+    pub fn unmount(&self, configuration: ConfigurationId) -> Result<Option<Holders>, ServiceError> {
         let mut namespaces = self.namespaces()?;
         let unknown = ServiceError::UnknownConfiguration(configuration);
         namespaces.get_mut(&configuration).ok_or(unknown)?.unmount()
@@ -192,13 +193,13 @@ impl Service {
 }
 
 impl Namespace {
-    fn unmount(&mut self) -> Result<Option<Vec<u32>>, ServiceError> {
+    fn unmount(&mut self) -> Result<Option<Holders>, ServiceError> {
         *self.cache.write().unwrap_or_else(PoisonError::into_inner) = None;
         let Some(mounted) = self.mounted.take() else { return Ok(None) };
         // Users are only looked for if there can be any, and before the mount leaves the tree: afterwards their paths do
         // not show it any more.
         let idle = mounting::unmount_idle(&self.mount_point);
-        let users = if idle { Vec::new() } else { holders::of_mount(&self.mount_point) };
+        let users = if idle { Holders::default() } else { Holders::of_mount(&self.mount_point) };
         let how = mounted.unmount()?;
         mounting::remove_mount_point(&self.mount_point)?;
         Ok((how == Unmount::Lazy).then_some(users))

@@ -12,11 +12,17 @@ mod plain;
 mod roles;
 mod scene;
 
-use forebay_agent::{Attachment, StageTask};
+use forebay_agent::{Attachment, StageTask, Unmounted};
 use forebay_stager::{CancelToken, Direction, StageOptions};
 use scene::{CONFIGURATION, Scene};
 use std::fs;
 use std::os::unix::fs::{FileExt, PermissionsExt, symlink};
+
+/// The mount was in use, and this process is named.
+fn assert_held_by_me(unmounted: &Unmounted) {
+    let Unmounted::Lazy { holders } = unmounted else { panic!("{unmounted:?}") };
+    assert_eq!(holders.processes, [std::process::id()], "{holders:?}");
+}
 
 /// Stages a tree in, looks at it through the mount, changes it there, stages it out and compares.
 fn scene_stage(scene: &Scene, attachment: &mut Attachment) {

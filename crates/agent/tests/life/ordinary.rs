@@ -89,8 +89,7 @@ fn life(scene: &Scene) {
     assert_eq!(attachment.unmount(CONFIGURATION).unwrap(), Unmounted::Shared);
     attachment.detach().unwrap();
     let open = File::open(mount.join("result")).unwrap();
-    let busy = second.unmount(CONFIGURATION).unwrap();
-    assert_eq!(busy, Unmounted::Lazy { holders: vec![std::process::id()] });
+    crate::assert_held_by_me(&second.unmount(CONFIGURATION).unwrap());
     drop(open);
     second.detach().unwrap();
     scene.assert_nothing_lives();

@@ -72,9 +72,11 @@ impl Driver<'_> {
                 if let Some(attachment) = self.attachments.get_mut(&instance.id) {
                     match attachment.unmount(configuration.id) {
                         Ok(Unmounted::Clean | Unmounted::Shared) | Err(AgentError::NotMounted { .. }) => {}
-                        Ok(Unmounted::Lazy { holders }) => self.note(format!(
-                            "processes {holders:?} still had files of the burst buffer open when it was unmounted"
-                        )),
+                        Ok(Unmounted::Lazy { holders }) => {
+                            self.note(format!(
+                                "the burst buffer was still in use when it was unmounted: {holders}"
+                            ));
+                        }
                         Err(error) => return Err(cause(error)),
                     }
                 }
