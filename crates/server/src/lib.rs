@@ -18,6 +18,7 @@ mod fragment;
 mod host;
 mod ids;
 pub mod local;
+pub mod locks;
 mod metadata;
 mod meter;
 mod recover;

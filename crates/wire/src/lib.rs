@@ -9,6 +9,7 @@ pub mod data;
 pub mod entry;
 pub mod error;
 pub mod flags;
+pub mod lock;
 pub mod metadata;
 
 pub use attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
@@ -16,4 +17,8 @@ pub use data::{DataService, Extent, FileId, FragmentSpace, Share, Span};
 pub use entry::DirEntry;
 pub use error::{FsError, Result};
 pub use flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
+pub use lock::{
+    HeldLock, LockFamily, LockKind, LockLimit, LockOwner, LockRange, LockRefusal, LockRequest, LockScope,
+    LockService, WaitId,
+};
 pub use metadata::{Directory, MetadataService, NewObject, Placement, Sharing, Stub, WriteLimits};
