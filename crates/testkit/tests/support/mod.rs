@@ -6,5 +6,6 @@
 // Each test target uses a part of this.
 #![allow(dead_code)]
 
+pub mod examples;
 pub mod ground;
 pub mod serve;
