@@ -1,4 +1,4 @@
-//! The file system as `fuser` calls it: each operation decodes, calls the volume, and answers.
+//! The file system as the kernel asks it: each operation decodes, calls the volume, and answers.
 //!
 //! The bodies are in [`crate::ops`], one file per group. Called from every serving thread at the same time; the volume
 //! does its own locking. Permission checks are the kernel's (`default_permissions`), so are locks and the umask.
@@ -7,34 +7,21 @@
 use crate::backing::Backing;
 use crate::cache::KernelCache;
 use crate::complaint::complain;
-use crate::negotiate::{self, DataPath, Plan};
+use crate::negotiate::{DataPath, Plan};
 use crate::opens::Opens;
-use crate::ops::data::RangeCopy;
-use crate::ops::names::NewNode;
 use crate::ops::{attrs, data, dirs, lifetime, names, xattrs};
-use crate::options::{CachePolicy, MountOptions};
+use crate::options::CachePolicy;
 use crate::set_id::SetId;
 use crate::translate;
 use forebay_client::{Handle, Volume};
+use forebay_fusedev::reply::*;
+use forebay_fusedev::request::*;
+use forebay_fusedev::{Context, Entry, Errno, Handler, OpenMode, Registrar};
 use forebay_wire::{Attr, Ino};
-use fuser::{
-    BsdFileFlags, CopyFileRangeFlags, FileAttr, FileHandle, Filesystem, FopenFlags, INodeNo, InitFlags,
-    IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData,
-    ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLseek, ReplyOpen,
-    ReplyStatfs, ReplyWrite, ReplyXattr, Request, TimeOrNow, WriteFlags,
-};
 use std::ffi::OsStr;
-use std::io;
-use std::path::Path;
-use std::sync::{Arc, OnceLock};
-use std::time::{Duration, SystemTime};
-
-/// Largest request, the most the kernel sends with its default of 256 pages.
-const REQUEST_BYTES_MAX: u32 = 1 << 20;
-/// Requests the kernel may have under way for read-ahead and asynchronous direct I/O.
-const BACKGROUND_MAX: u16 = 64;
-/// File systems that may be stacked: this one over the backing file's.
-const STACK_DEPTH: u32 = 1;
+use std::fmt::Display;
+use std::sync::Arc;
+use std::time::Duration;
 
 /// One mounted namespace.
 pub(crate) struct Adapter {
@@ -43,31 +30,28 @@ pub(crate) struct Adapter {
     pub(crate) opens: Opens,
     pub(crate) set_id: SetId,
     pub(crate) shared: Arc<Shared>,
-    wants_passthrough: bool,
+    pub(crate) registrar: Registrar,
+    plan: Plan,
 }
 
 /// What the adapter shares with the mount's handle.
-#[derive(Default)]
 pub(crate) struct Shared {
     /// Files handed to the kernel.
     pub backing: Backing,
-    /// Set when the kernel has introduced itself.
-    pub agreed: OnceLock<Plan>,
-    /// Set before the first request is served.
-    pub kernel_cache: OnceLock<KernelCache>,
+    /// For telling the kernel what changed.
+    pub kernel_cache: KernelCache,
 }
 
 impl Adapter {
-    pub(crate) fn new(volume: Arc<Volume>, options: &MountOptions, shared: Arc<Shared>) -> Adapter {
-        let (cache, wants_passthrough) = (options.cache, options.passthrough);
-        Adapter {
-            volume,
-            cache,
-            opens: Opens::default(),
-            set_id: SetId::default(),
-            shared,
-            wants_passthrough,
-        }
+    pub(crate) fn new(
+        volume: Arc<Volume>,
+        cache: CachePolicy,
+        plan: Plan,
+        registrar: Registrar,
+        shared: Arc<Shared>,
+    ) -> Adapter {
+        let (opens, set_id) = (Opens::default(), SetId::default());
+        Adapter { volume, cache, opens, set_id, shared, registrar, plan }
     }
 
     /// Life of an answer in the kernel: what the mount's policy allows and the answer itself.
@@ -76,58 +60,46 @@ impl Adapter {
     }
 
     /// Attributes as the kernel gets them.
-    pub(crate) fn show(&self, attr: &Attr) -> FileAttr {
+    pub(crate) fn show(&self, attr: &Attr) -> forebay_fusedev::Attr {
         self.set_id.note(attr);
         translate::attr(attr)
     }
 
+    /// A name's object as the kernel gets it.
+    pub(crate) fn entry(&self, attr: &Attr) -> Entry {
+        let valid = self.time_to_live(attr);
+        Entry { attr: self.show(attr), generation: attr.generation, name_valid: valid, attr_valid: valid }
+    }
+
     /// Whether the kernel asks for set-id bits to be cleared rather than doing it.
     pub(crate) fn kills_privileges(&self) -> bool {
-        self.shared.agreed.get().is_some_and(|plan| plan.kills_privileges)
+        self.plan.kills_privileges
+    }
+
+    /// Closing a descriptor has to be told, since locks go with it.
+    pub(crate) fn grants_locks(&self) -> bool {
+        self.plan.grants_locks
     }
 
     /// How files that are served by requests are opened.
-    pub(crate) fn open_flags(&self) -> FopenFlags {
-        let mut flags = match self.shared.agreed.get().map(|plan| plan.data) {
-            Some(DataPath::Direct) => FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
-            Some(DataPath::Cached) | None => FopenFlags::empty(),
+    pub(crate) fn open_mode(&self) -> OpenMode {
+        let mut mode = match self.plan.data {
+            DataPath::Direct => OpenMode::DIRECT_IO | OpenMode::PARALLEL_DIRECT_WRITES,
+            DataPath::Cached => OpenMode::empty(),
         };
         if self.cache.keeps_pages() {
-            flags |= FopenFlags::FOPEN_KEEP_CACHE;
+            mode |= OpenMode::KEEP_CACHE;
         }
-        flags
+        mode
     }
 }
 
-/// The refusals of `KernelConfig` name the nearest value it takes, which is then set.
-fn configure(config: &mut KernelConfig, plan: &Plan) {
-    let set = |result: Result<u32, u32>| result.err();
-    if let Some(nearest) = set(config.set_max_write(REQUEST_BYTES_MAX)) {
-        let _ = config.set_max_write(nearest);
-    }
-    if let Some(nearest) = set(config.set_max_readahead(REQUEST_BYTES_MAX)) {
-        let _ = config.set_max_readahead(nearest);
-    }
-    let _ = config.set_max_background(BACKGROUND_MAX); // only zero is refused
-    let _ = config.set_congestion_threshold(BACKGROUND_MAX); // likewise
-    if plan.passthrough {
-        let _ = config.set_max_stack_depth(STACK_DEPTH); // only more than 2 is refused
-    }
-}
-
-impl Filesystem for Adapter {
-    fn init(&mut self, _: &Request, config: &mut KernelConfig) -> io::Result<()> {
-        let capabilities = config.capabilities();
-        let plan = negotiate::plan(capabilities, self.wants_passthrough, self.cache);
-        configure(config, &plan);
-        config.add_capabilities(plan.flags).map_err(|lacking: InitFlags| {
-            io::Error::new(io::ErrorKind::Unsupported, format!("capabilities {lacking:?}"))
-        })?;
-        let _ = self.shared.agreed.set(plan); // one connection is initialised once
-        Ok(())
+impl Handler for Adapter {
+    fn complain(&self, what: &dyn Display) {
+        complain("serving the mount", what);
     }
 
-    fn destroy(&mut self) {
+    fn end(&self) {
         let left = self.opens.drain();
         let files = left.files.into_iter().map(|handle| self.volume.release(handle));
         let directories = left.directories.into_iter().map(|handle| self.volume.releasedir(handle));
@@ -136,289 +108,141 @@ impl Filesystem for Adapter {
         }
     }
 
-    fn lookup(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        names::lookup(self, request, parent, name, reply);
+    fn lookup(&self, context: &Context, name: &OsStr, reply: EntryReply) {
+        names::lookup(self, context, name, reply);
     }
 
-    fn forget(&self, _: &Request, ino: INodeNo, count: u64) {
-        self.volume.forget(Ino(ino.0), count);
+    fn forget(&self, node: u64, count: u64) {
+        self.volume.forget(Ino(node), count);
     }
 
-    fn getattr(&self, _: &Request, ino: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
-        attrs::getattr(self, ino, handle, reply);
+    fn getattr(&self, context: &Context, what: &Getattr, reply: AttrReply) {
+        attrs::getattr(self, context, what, reply);
     }
 
-    fn setattr(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        ctime: Option<SystemTime>,
-        handle: Option<FileHandle>,
-        _created: Option<SystemTime>,
-        _changed: Option<SystemTime>,
-        _backed_up: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        reply: ReplyAttr,
-    ) {
-        let change = attrs::Change { mode, uid, gid, size, atime, mtime, ctime };
-        attrs::setattr(self, request, ino, handle, change, reply);
+    fn setattr(&self, context: &Context, change: &Setattr, reply: AttrReply) {
+        attrs::setattr(self, context, change, reply);
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        names::readlink(self, ino, reply);
+    fn readlink(&self, context: &Context, reply: LinkReply) {
+        names::readlink(self, context, reply);
     }
 
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        names::mknod(self, request, NewNode { parent, name, mode }, rdev, reply);
+    fn symlink(&self, context: &Context, name: &OsStr, target: &OsStr, reply: EntryReply) {
+        names::symlink(self, context, name, target, reply);
     }
 
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
-        names::mkdir(self, request, NewNode { parent, name, mode }, reply);
+    fn mknod(&self, context: &Context, new: &MakeNode<'_>, reply: EntryReply) {
+        names::mknod(self, context, new, reply);
     }
 
-    fn unlink(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        names::unlink(self, request, parent, name, reply);
+    fn mkdir(&self, context: &Context, new: &MakeNode<'_>, reply: EntryReply) {
+        names::mkdir(self, context, new, reply);
     }
 
-    fn rmdir(&self, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        names::rmdir(self, request, parent, name, reply);
+    fn unlink(&self, context: &Context, name: &OsStr, reply: DoneReply) {
+        names::unlink(self, context, name, reply);
     }
 
-    fn symlink(&self, request: &Request, parent: INodeNo, name: &OsStr, target: &Path, reply: ReplyEntry) {
-        names::symlink(self, request, parent, name, target, reply);
+    fn rmdir(&self, context: &Context, name: &OsStr, reply: DoneReply) {
+        names::rmdir(self, context, name, reply);
     }
 
-    fn rename(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        names::rename(self, request, (parent, name), (new_parent, new_name), flags, reply);
+    fn rename(&self, context: &Context, rename: &Rename<'_>, reply: DoneReply) {
+        names::rename(self, context, rename, reply);
     }
 
-    fn link(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        new_parent: INodeNo,
-        new_name: &OsStr,
-        reply: ReplyEntry,
-    ) {
-        names::link(self, request, ino, new_parent, new_name, reply);
+    fn link(&self, context: &Context, from: u64, name: &OsStr, reply: EntryReply) {
+        names::link(self, context, Ino(from), name, reply);
     }
 
-    fn open(&self, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-        lifetime::open(self, request, ino, flags, reply);
+    fn open(&self, context: &Context, open: &Open, reply: OpenReply) {
+        lifetime::open(self, context, open, reply);
     }
 
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        lifetime::create(self, request, NewNode { parent, name, mode }, OpenFlags(flags), reply);
+    fn create(&self, context: &Context, create: &Create<'_>, reply: CreateReply) {
+        lifetime::create(self, context, create, reply);
     }
 
-    fn read(
-        &self,
-        _: &Request,
-        _ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        _flags: OpenFlags,
-        _owner: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        data::read(self, Handle(handle.0), offset, size, reply);
+    /// Programs fall back to a named file. ENOSYS would have the kernel say "not supported" as well, after one look.
+    fn tmpfile(&self, _: &Context, _: &Create<'_>, reply: CreateReply) {
+        reply.refuse(Errno::OPNOTSUPP);
     }
 
-    fn write(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        bytes: &[u8],
-        how: WriteFlags,
-        flags: OpenFlags,
-        _owner: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let file = (translate::ino(ino), Handle(handle.0));
-        data::write(self, file, offset, bytes, how, flags, reply);
+    fn read(&self, _: &Context, read: &Read, reply: DataReply<'_>) {
+        data::read(self, read, reply);
     }
 
-    fn flush(&self, _: &Request, ino: INodeNo, handle: FileHandle, _owner: LockOwner, reply: ReplyEmpty) {
-        lifetime::flush(self, ino, Handle(handle.0), reply);
+    fn write(&self, context: &Context, write: &Write<'_>, reply: WrittenReply) {
+        data::write(self, context, write, reply);
     }
 
-    fn release(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        _flags: OpenFlags,
-        _owner: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
-        lifetime::release(self, ino, Handle(handle.0), reply);
+    fn flush(&self, context: &Context, handle: u64, _lock_owner: u64, reply: DoneReply) {
+        lifetime::flush(self, context, Handle(handle), reply);
     }
 
-    fn fsync(&self, _: &Request, ino: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        lifetime::fsync(self, ino, Handle(handle.0), data_only, reply);
+    fn release(&self, context: &Context, release: &Release, reply: DoneReply) {
+        lifetime::release(self, context, Handle(release.handle), reply);
     }
 
-    fn opendir(&self, request: &Request, ino: INodeNo, _flags: OpenFlags, reply: ReplyOpen) {
-        dirs::opendir(self, request, ino, reply);
+    fn fsync(&self, context: &Context, handle: u64, data_only: bool, reply: DoneReply) {
+        lifetime::fsync(self, context, Handle(handle), data_only, reply);
     }
 
-    fn readdir(&self, _: &Request, _ino: INodeNo, handle: FileHandle, offset: u64, reply: ReplyDirectory) {
-        dirs::readdir(self, Handle(handle.0), offset, reply);
+    fn opendir(&self, context: &Context, _: &Open, reply: OpenReply) {
+        dirs::opendir(self, context, reply);
     }
 
-    fn readdirplus(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        reply: ReplyDirectoryPlus,
-    ) {
-        dirs::readdirplus(self, request, ino, Handle(handle.0), offset, reply);
+    fn readdir(&self, _: &Context, read: &Readdir, reply: DirectoryReply<'_>) {
+        dirs::readdir(self, read, reply);
     }
 
-    fn releasedir(
-        &self,
-        _: &Request,
-        _ino: INodeNo,
-        handle: FileHandle,
-        _flags: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        dirs::releasedir(self, Handle(handle.0), reply);
+    fn readdirplus(&self, context: &Context, read: &Readdir, reply: DirectoryPlusReply<'_>) {
+        dirs::readdirplus(self, context, read, reply);
     }
 
-    fn fsyncdir(&self, _: &Request, _ino: INodeNo, handle: FileHandle, data_only: bool, reply: ReplyEmpty) {
-        dirs::fsyncdir(self, Handle(handle.0), data_only, reply);
+    fn releasedir(&self, _: &Context, release: &Release, reply: DoneReply) {
+        dirs::releasedir(self, Handle(release.handle), reply);
     }
 
-    fn statfs(&self, _: &Request, _ino: INodeNo, reply: ReplyStatfs) {
+    fn fsyncdir(&self, _: &Context, handle: u64, data_only: bool, reply: DoneReply) {
+        dirs::fsyncdir(self, Handle(handle), data_only, reply);
+    }
+
+    fn statfs(&self, _: &Context, reply: StatfsReply) {
         attrs::statfs(self, reply);
     }
 
-    fn setxattr(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        xattrs::set(self, request, ino, name, value, flags, reply);
+    fn setxattr(&self, context: &Context, set: &Setxattr<'_>, reply: DoneReply) {
+        xattrs::set(self, context, set, reply);
     }
 
-    fn getxattr(&self, request: &Request, ino: INodeNo, name: &OsStr, size: u32, reply: ReplyXattr) {
-        xattrs::get(self, request, ino, name, size, reply);
+    fn getxattr(&self, context: &Context, name: &OsStr, size: u32, reply: XattrReply) {
+        xattrs::get(self, context, name, size, reply);
     }
 
-    fn listxattr(&self, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-        xattrs::list(self, request, ino, size, reply);
+    fn listxattr(&self, context: &Context, size: u32, reply: XattrReply) {
+        xattrs::list(self, context, size, reply);
     }
 
-    fn removexattr(&self, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        xattrs::remove(self, request, ino, name, reply);
+    fn removexattr(&self, context: &Context, name: &OsStr, reply: DoneReply) {
+        xattrs::remove(self, context, name, reply);
     }
 
-    fn ioctl(
-        &self,
-        _: &Request,
-        _ino: INodeNo,
-        _handle: FileHandle,
-        _flags: IoctlFlags,
-        _command: u32,
-        _input: &[u8],
-        _out_size: u32,
-        reply: ReplyIoctl,
-    ) {
-        reply.error(fuser::Errno::ENOTTY); // no request of a device or local file system has a meaning here
+    /// No command of a device or local file system has a meaning here.
+    fn ioctl(&self, _: &Context, _: &Ioctl<'_>, reply: IoctlReply) {
+        reply.refuse(Errno::NOTTY);
     }
 
-    fn fallocate(
-        &self,
-        request: &Request,
-        ino: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        data::fallocate(self, request, (ino, Handle(handle.0)), (offset, length), mode, reply);
+    fn fallocate(&self, context: &Context, range: &Fallocate, reply: DoneReply) {
+        data::fallocate(self, context, range, reply);
     }
 
-    fn lseek(
-        &self,
-        _: &Request,
-        _ino: INodeNo,
-        handle: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        data::lseek(self, Handle(handle.0), offset, whence, reply);
+    fn lseek(&self, _: &Context, seek: &Seek, reply: SeekReply) {
+        data::lseek(self, seek, reply);
     }
 
-    fn copy_file_range(
-        &self,
-        request: &Request,
-        _ino_in: INodeNo,
-        from: FileHandle,
-        from_offset: u64,
-        to_ino: INodeNo,
-        to: FileHandle,
-        to_offset: u64,
-        length: u64,
-        _flags: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        let copy = RangeCopy { from: Handle(from.0), from_offset, to: Handle(to.0), to_offset, length };
-        data::copy_file_range(self, request, to_ino, copy, reply);
+    fn copy_file_range(&self, context: &Context, copy: &Copy, reply: CopiedReply) {
+        data::copy_file_range(self, context, copy, reply);
     }
 }

@@ -6,11 +6,17 @@
 
 use crate::complaint::complain;
 use crate::opens::Served;
-use fuser::BackingId;
+use forebay_fusedev::{BackingId, Registrar};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the kernel takes backing files from this process: registers one unnamed file in memory and gives it back.
+pub(crate) fn is_taken(registrar: &Registrar) -> io::Result<bool> {
+    let probe = rustix::fs::memfd_create("passthrough-probe", rustix::fs::MemfdFlags::CLOEXEC)?;
+    Ok(registrar.register(&probe).is_ok())
+}
 
 /// The switch.
 #[derive(Debug, Default)]

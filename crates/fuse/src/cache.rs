@@ -1,8 +1,8 @@
 //! Telling the kernel that something changed without passing the mount: staging through the volume while the mount is
 //! in use. May be called from any thread that serves no request of the same mount.
 
+use forebay_fusedev::Notifier;
 use forebay_wire::Ino;
-use fuser::{INodeNo, Notifier};
 use std::ffi::OsStr;
 use std::io;
 
@@ -18,16 +18,16 @@ impl KernelCache {
 
     /// The attributes or the content of `ino` changed. Errors: the mount is gone.
     pub fn changed(&self, ino: Ino) -> io::Result<()> {
-        self.0.inval_inode(INodeNo(ino.0), 0, 0)
+        self.0.inval_inode(ino.0, 0, 0)
     }
 
     /// Only the attributes of `ino` changed, as those of a directory that got an entry. Errors: the mount is gone.
     pub fn attributes_changed(&self, ino: Ino) -> io::Result<()> {
-        self.0.inval_inode(INodeNo(ino.0), -1, 0)
+        self.0.inval_inode(ino.0, -1, 0)
     }
 
     /// `name` in `parent` stands for something else than before, or for nothing. Errors: the mount is gone.
     pub fn name_changed(&self, parent: Ino, name: &OsStr) -> io::Result<()> {
-        self.0.inval_entry(INodeNo(parent.0), name)
+        self.0.inval_entry(parent.0, name)
     }
 }

@@ -1,11 +1,11 @@
 //! From a typed error of the file system to the number a program sees: the only place where that is decided.
 
+use forebay_fusedev::Errno;
 use forebay_wire::FsError;
-use fuser::Errno;
 
 /// The error number for `error`.
 pub(crate) fn of(error: FsError) -> Errno {
-    Errno::from_i32(number(error))
+    Errno::from_raw_os_error(number(error))
 }
 
 fn number(error: FsError) -> i32 {

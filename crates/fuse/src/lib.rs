@@ -1,7 +1,7 @@
 //! The kernel adapter: a DWFS volume as a FUSE mount.
 //!
 //! ```text
-//!   program -> kernel -> /dev/fuse -> [ this crate: decode, call, answer ] -> forebay_client::Volume -> fragments
+//!   program -> kernel -> /dev/fuse -> forebay_fusedev -> [ this crate ] -> forebay_client::Volume -> fragments
 //!                 \________________ passthrough: one local file _________________________________________/
 //! ```
 //!
@@ -16,7 +16,6 @@ mod attach;
 mod backing;
 mod cache;
 mod complaint;
-mod device;
 mod errno;
 mod error;
 mod kernel;

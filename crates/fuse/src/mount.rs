@@ -6,21 +6,24 @@
 
 use crate::adapter::{Adapter, Shared};
 use crate::attach::{AttachOptions, Way, attach};
+use crate::backing::{self, Backing};
 use crate::cache::KernelCache;
-use crate::device;
 use crate::error::MountError;
 use crate::kernel::KernelVersion;
 use crate::mounted::{Ended, Features, Mounted};
 use crate::mountinfo::topmost_at;
-use crate::negotiate::Plan;
+use crate::negotiate::{self, Plan, Wishes};
 use crate::options::MountOptions;
 use crate::unmount::Target;
 use forebay_client::Volume;
-use fuser::{Config, Session, SessionACL};
+use forebay_fusedev::{Connection, Greeting, HandshakeError, Serving};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Begin of the names of the serving threads.
+const THREAD_NAME: &str = "dwfs";
 
 /// Longest name for `df`, in bytes; the kernel takes no more than a page of options.
 const FSNAME_MAX: usize = 255;
@@ -81,22 +84,31 @@ struct Parts {
 }
 
 fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountOptions) -> io::Result<Parts> {
-    let queue_per_thread = options.threads > 1 && device::can_clone(&device);
-    let shared = Arc::new(Shared::default());
-    let adapter = Adapter::new(volume, options, Arc::clone(&shared));
-    let mut config = Config::default();
-    config.n_threads = Some(options.threads);
-    config.clone_fd = queue_per_thread;
-    let access = if options.allow_other { SessionACL::All } else { SessionACL::Owner };
-    let session = Session::from_fd(adapter, device, access, config)?;
-    let plan: Plan = *shared.agreed.get().ok_or(io::ErrorKind::InvalidData)?;
-    if plan.passthrough && device::takes_backing_files(session.as_fd()).is_ok() {
+    let (connection, plan) = agree(device, options).map_err(as_io)?;
+    let queue_per_thread = options.threads > 1 && connection.can_have_queues();
+    let (registrar, cache) = (connection.registrar(), KernelCache::new(connection.notifier()));
+    let shared = Arc::new(Shared { backing: Backing::default(), kernel_cache: cache.clone() });
+    if plan.passthrough && backing::is_taken(&registrar)? {
         shared.backing.switch_on();
     }
     let features = features(&plan, options, queue_per_thread, target);
-    let cache = KernelCache::new(session.notifier());
-    let _ = shared.kernel_cache.set(cache.clone()); // set here only
-    Ok(Parts { ended: start(session)?, features, shared, cache })
+    let adapter = Adapter::new(volume, options.cache, plan, registrar, Arc::clone(&shared));
+    let serving = Serving { threads: options.threads, queue_per_thread, name: THREAD_NAME };
+    Ok(Parts { ended: start(connection, adapter, serving)?, features, shared, cache })
+}
+
+fn agree(device: OwnedFd, options: &MountOptions) -> Result<(Connection, Plan), HandshakeError> {
+    let greeting = Greeting::receive(device)?;
+    let wishes = Wishes { passthrough: options.passthrough, locks: false, cache: options.cache };
+    let plan = negotiate::plan(greeting.offer().features, &wishes);
+    Ok((greeting.agree(&plan.agreement())?, plan))
+}
+
+fn as_io(error: HandshakeError) -> io::Error {
+    match error {
+        HandshakeError::Device(errno) => errno.into(),
+        disagreement => io::Error::new(io::ErrorKind::Unsupported, disagreement),
+    }
 }
 
 fn features(plan: &Plan, options: &MountOptions, queue_per_thread: bool, target: &Target) -> Features {
@@ -110,9 +122,14 @@ fn features(plan: &Plan, options: &MountOptions, queue_per_thread: bool, target:
     }
 }
 
-fn start(session: Session<Adapter>) -> io::Result<Arc<Ended>> {
+fn start(connection: Connection, adapter: Adapter, serving: Serving) -> io::Result<Arc<Ended>> {
     let ended = Arc::new(Ended::default());
     let tell = Arc::clone(&ended);
-    std::thread::Builder::new().name("dwfs-session".into()).spawn(move || tell.set(session.run()))?;
+    let run = move || {
+        let result = connection.serve(&adapter, &serving);
+        drop(adapter); // who is told finds the volume no longer used
+        tell.set(result);
+    };
+    std::thread::Builder::new().name("dwfs-session".into()).spawn(run)?;
     Ok(ended)
 }

@@ -4,7 +4,7 @@
 //! of what which kernel gives is `docs/kernels.md`.
 
 use crate::options::CachePolicy;
-use fuser::InitFlags;
+use forebay_fusedev::{Agreement, Features};
 
 /// How file contents travel between program and file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,52 +20,92 @@ pub enum DataPath {
 /// The agreement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    pub flags: InitFlags,
+    pub features: Features,
     pub data: DataPath,
     /// The kernel knows passthrough; whether it accepts backing files of this process is seen when one is offered.
     pub passthrough: bool,
     /// The kernel leaves clearing of set-id bits on writes to the file system (else it does that itself, at the cost of
     /// a request before writes).
     pub kills_privileges: bool,
+    /// Locks of programs are requests; otherwise the kernel grants them itself.
+    pub grants_locks: bool,
+}
+
+/// What the mount would like beside what every mount takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Wishes {
+    pub passthrough: bool,
+    /// The volume grants locks, as it must where several mounts share a namespace.
+    pub locks: bool,
+    pub cache: CachePolicy,
+}
+
+/// Largest request, the most the kernel sends with its default of 256 pages.
+const REQUEST_BYTES_MAX: u32 = 1 << 20;
+/// Requests the kernel may have under way for read-ahead and asynchronous direct I/O.
+const BACKGROUND_MAX: u16 = 64;
+/// File systems that may be stacked: this one over the backing file's.
+const STACK_DEPTH: u32 = 1;
+
+impl Plan {
+    /// The words for the kernel.
+    pub(crate) fn agreement(&self) -> Agreement {
+        Agreement {
+            features: self.features,
+            max_readahead: REQUEST_BYTES_MAX,
+            request_bytes: REQUEST_BYTES_MAX,
+            max_background: BACKGROUND_MAX,
+            max_stack_depth: if self.passthrough { STACK_DEPTH } else { 0 },
+        }
+    }
 }
 
 /// Taken whenever the kernel has them.
-const WELCOME: InitFlags = InitFlags::FUSE_ATOMIC_O_TRUNC
-    .union(InitFlags::FUSE_FILE_OPS)
-    .union(InitFlags::FUSE_DO_READDIRPLUS)
-    .union(InitFlags::FUSE_READDIRPLUS_AUTO)
-    .union(InitFlags::FUSE_ASYNC_DIO)
-    .union(InitFlags::FUSE_PARALLEL_DIROPS)
-    .union(InitFlags::FUSE_HANDLE_KILLPRIV_V2)
-    .union(InitFlags::FUSE_MAX_PAGES)
-    .union(InitFlags::FUSE_CACHE_SYMLINKS);
-// Never: FUSE_POSIX_LOCKS and FUSE_FLOCK_LOCKS (the kernel grants locks itself, right for the only mount of a
-// namespace), FUSE_WRITEBACK_CACHE (slower here and hides sizes and times from the volume), FUSE_POSIX_ACL (the tree
-// keeps mode bits only), FUSE_DONT_MASK (the kernel applies the umask).
+const WELCOME: Features = Features::ATOMIC_O_TRUNC
+    .union(Features::FILE_OPS)
+    .union(Features::DO_READDIRPLUS)
+    .union(Features::READDIRPLUS_AUTO)
+    .union(Features::ASYNC_DIO)
+    .union(Features::PARALLEL_DIROPS)
+    .union(Features::HANDLE_KILLPRIV_V2)
+    .union(Features::MAX_PAGES)
+    .union(Features::CACHE_SYMLINKS)
+    .union(Features::ASYNC_READ)
+    .union(Features::BIG_WRITES);
+// Never: WRITEBACK_CACHE (slower here and hides sizes and times from the volume), POSIX_ACL (the tree keeps mode bits
+// only), DONT_MASK (the kernel applies the umask).
 
-/// Plans a mount over a kernel with `capabilities`.
-pub(crate) fn plan(capabilities: InitFlags, wants_passthrough: bool, cache: CachePolicy) -> Plan {
-    let data = match capabilities.contains(InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP) {
+/// Only where the volume grants locks: the kernel's own are right for the only mount of a namespace, and faster.
+const LOCKS: Features = Features::POSIX_LOCKS.union(Features::FLOCK_LOCKS);
+
+/// Plans a mount over a kernel that offers so much.
+pub(crate) fn plan(offered: Features, wishes: &Wishes) -> Plan {
+    let data = match offered.contains(Features::DIRECT_IO_ALLOW_MMAP) {
         true => DataPath::Direct,
         false => DataPath::Cached,
     };
-    let passthrough = wants_passthrough && capabilities.contains(InitFlags::FUSE_PASSTHROUGH);
-    let mut wanted = WELCOME | invalidation(cache);
+    let passthrough = wishes.passthrough && offered.contains(Features::PASSTHROUGH);
+    let grants_locks = wishes.locks && offered.contains(LOCKS);
+    let mut wanted = WELCOME | invalidation(wishes.cache);
     if data == DataPath::Direct {
-        wanted |= InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP;
+        wanted |= Features::DIRECT_IO_ALLOW_MMAP;
     }
     if passthrough {
-        wanted |= InitFlags::FUSE_PASSTHROUGH;
+        wanted |= Features::PASSTHROUGH;
     }
-    let flags = wanted & capabilities;
-    Plan { flags, data, passthrough, kills_privileges: flags.contains(InitFlags::FUSE_HANDLE_KILLPRIV_V2) }
+    if grants_locks {
+        wanted |= LOCKS;
+    }
+    let features = wanted & offered;
+    let kills_privileges = features.contains(Features::HANDLE_KILLPRIV_V2);
+    Plan { features, data, passthrough, kills_privileges, grants_locks }
 }
 
 /// A sole owner says when pages are out of date; otherwise a changed time or size does.
-fn invalidation(cache: CachePolicy) -> InitFlags {
+fn invalidation(cache: CachePolicy) -> Features {
     match cache {
-        CachePolicy::SoleOwner => InitFlags::FUSE_EXPLICIT_INVAL_DATA,
-        CachePolicy::Revalidate => InitFlags::FUSE_AUTO_INVAL_DATA,
+        CachePolicy::SoleOwner => Features::EXPLICIT_INVAL_DATA,
+        CachePolicy::Revalidate => Features::AUTO_INVAL_DATA,
     }
 }
 
@@ -73,33 +113,42 @@ fn invalidation(cache: CachePolicy) -> InitFlags {
 mod tests {
     use super::*;
 
-    const NEW: InitFlags = InitFlags::all();
+    const NEW: Features = Features::all();
+    const ALONE: Wishes = Wishes { passthrough: true, locks: false, cache: CachePolicy::SoleOwner };
 
     #[test]
     fn a_new_kernel_gets_direct_data_with_mappings() {
-        let plan = plan(NEW, true, CachePolicy::SoleOwner);
+        let plan = plan(NEW, &ALONE);
         assert_eq!((plan.data, plan.passthrough, plan.kills_privileges), (DataPath::Direct, true, true));
-        assert!(!plan.flags.intersects(InitFlags::FUSE_POSIX_LOCKS | InitFlags::FUSE_FLOCK_LOCKS));
-        assert!(!plan.flags.contains(InitFlags::FUSE_WRITEBACK_CACHE));
+        assert!(!plan.features.contains(Features::WRITEBACK_CACHE));
+        assert_eq!(plan.agreement().max_stack_depth, STACK_DEPTH);
+    }
+
+    #[test]
+    fn locks_are_asked_for_both_kinds_or_none() {
+        assert!(!plan(NEW, &ALONE).features.intersects(LOCKS));
+        let shared = plan(NEW, &Wishes { locks: true, ..ALONE });
+        assert!(shared.grants_locks && shared.features.contains(LOCKS));
+        let half = plan(NEW - Features::FLOCK_LOCKS, &Wishes { locks: true, ..ALONE });
+        assert!(!half.grants_locks && !half.features.intersects(LOCKS));
     }
 
     #[test]
     fn a_kernel_without_mappings_of_direct_files_gets_the_cache() {
-        let old = NEW - InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP - InitFlags::FUSE_PASSTHROUGH;
-        let plan = plan(old, true, CachePolicy::SoleOwner);
+        let plan = plan(NEW - Features::DIRECT_IO_ALLOW_MMAP - Features::PASSTHROUGH, &ALONE);
         assert_eq!((plan.data, plan.passthrough), (DataPath::Cached, false));
     }
 
     #[test]
     fn nothing_is_asked_that_the_kernel_has_not() {
-        let plan = plan(InitFlags::FUSE_FILE_OPS, true, CachePolicy::Revalidate);
-        assert_eq!(plan.flags, InitFlags::FUSE_FILE_OPS);
+        let plan = plan(Features::FILE_OPS, &Wishes { cache: CachePolicy::Revalidate, ..ALONE });
+        assert_eq!(plan.features, Features::FILE_OPS);
         assert!(!plan.kills_privileges);
     }
 
     #[test]
     fn passthrough_only_when_wanted() {
-        let plan = plan(NEW, false, CachePolicy::SoleOwner);
-        assert!(!plan.passthrough && !plan.flags.contains(InitFlags::FUSE_PASSTHROUGH));
+        let plan = plan(NEW, &Wishes { passthrough: false, ..ALONE });
+        assert!(!plan.passthrough && !plan.features.contains(Features::PASSTHROUGH));
     }
 }

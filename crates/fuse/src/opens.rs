@@ -11,8 +11,8 @@
 //! One lock, held for table work and the registration (a few microseconds), never while the volume is called.
 
 use forebay_client::Handle;
+use forebay_fusedev::BackingId;
 use forebay_wire::Ino;
-use fuser::BackingId;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};

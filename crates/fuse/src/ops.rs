@@ -1,7 +1,7 @@
 //! The operations, by group. Each is a few lines: decode the request, call the volume, answer.
 //!
 //! Called on the serving threads only. Answers are given exactly once; a reply that is dropped unanswered by a panic
-//! tells the kernel EIO (the library does).
+//! tells the kernel EIO.
 
 pub(crate) mod attrs;
 pub(crate) mod data;

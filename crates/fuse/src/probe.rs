@@ -5,8 +5,8 @@
 //! last word.
 
 use crate::attach::find_helper;
-use crate::device;
 use crate::kernel::KernelVersion;
+use forebay_fusedev::device;
 use rustix::fs::StatVfsMountFlags;
 use std::fmt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};

@@ -53,8 +53,7 @@ impl Adapter {
 
     /// Makes the kernel ask again. A failure means that the mount is going away.
     pub(crate) fn tell_attributes_changed(&self, ino: Ino) {
-        let told = self.shared.kernel_cache.get().map_or(Ok(()), |cache| cache.attributes_changed(ino));
-        if let Err(error) = told {
+        if let Err(error) = self.shared.kernel_cache.attributes_changed(ino) {
             complain("announcing changed attributes", &error);
         }
     }

@@ -1,80 +1,62 @@
 //! Between the words of the file system and those of the FUSE protocol. Pure.
 
+use forebay_fusedev::request::NewTime;
+use forebay_fusedev::{Context, FileType, Time};
 use forebay_wire::{Attr, Caller, FileKind, Ino, SetTime, Timestamp};
-use fuser::{FileAttr, FileType, Generation, INodeNo, Request, TimeOrNow};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub(crate) fn caller(request: &Request) -> Caller {
-    Caller { uid: request.uid(), gid: request.gid(), pid: request.pid() }
+/// Nanoseconds of the last moment of a second.
+const NANOS_MAX: u32 = 999_999_999;
+
+pub(crate) fn caller(context: &Context) -> Caller {
+    Caller { uid: context.uid, gid: context.gid, pid: context.pid }
 }
 
-pub(crate) fn ino(number: INodeNo) -> Ino {
-    Ino(number.0)
-}
-
-pub(crate) fn generation(attr: &Attr) -> Generation {
-    Generation(attr.generation)
+pub(crate) fn ino(context: &Context) -> Ino {
+    Ino(context.node)
 }
 
 pub(crate) fn kind(kind: FileKind) -> FileType {
     match kind {
-        FileKind::Regular => FileType::RegularFile,
+        FileKind::Regular => FileType::Regular,
         FileKind::Directory => FileType::Directory,
         FileKind::Symlink => FileType::Symlink,
-        FileKind::Fifo => FileType::NamedPipe,
+        FileKind::Fifo => FileType::Fifo,
         FileKind::Socket => FileType::Socket,
         FileKind::CharDevice => FileType::CharDevice,
         FileKind::BlockDevice => FileType::BlockDevice,
     }
 }
 
-pub(crate) fn attr(attr: &Attr) -> FileAttr {
-    FileAttr {
-        ino: INodeNo(attr.ino.0),
+pub(crate) fn attr(attr: &Attr) -> forebay_fusedev::Attr {
+    forebay_fusedev::Attr {
+        node: attr.ino.0,
         size: attr.size,
         blocks: attr.blocks,
-        atime: to_system_time(attr.atime),
-        mtime: to_system_time(attr.mtime),
-        ctime: to_system_time(attr.ctime),
-        crtime: UNIX_EPOCH, // not part of the protocol on Linux
-        kind: kind(attr.kind),
-        perm: (attr.mode & 0o7777) as u16,
+        atime: shown(attr.atime),
+        mtime: shown(attr.mtime),
+        ctime: shown(attr.ctime),
+        mode: kind(attr.kind).mode() | (attr.mode & 0o7777),
         nlink: attr.nlink,
         uid: attr.uid,
         gid: attr.gid,
         rdev: attr.rdev,
-        blksize: attr.block_size,
-        flags: 0,
+        block_size: attr.block_size,
     }
 }
 
-/// Times no clock of this machine can hold become the epoch rather than a panic.
-fn to_system_time(time: Timestamp) -> SystemTime {
-    let whole = Duration::from_secs(time.secs.unsigned_abs());
-    let base = if time.secs < 0 { UNIX_EPOCH.checked_sub(whole) } else { UNIX_EPOCH.checked_add(whole) };
-    base.and_then(|base| base.checked_add(Duration::from_nanos(time.nanos.into()))).unwrap_or(UNIX_EPOCH)
+fn shown(time: Timestamp) -> Time {
+    Time { secs: time.secs, nanos: time.nanos }
 }
 
-/// Undoes how fuser 0.18 reads a time from the wire: for negative seconds it computes `epoch - (|seconds| +
-/// nanoseconds)`, although nanoseconds count forward. Its distance from the epoch still holds both numbers.
-pub(crate) fn from_request_time(time: SystemTime) -> Timestamp {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(after) => Timestamp { secs: saturating(after.as_secs()), nanos: after.subsec_nanos() },
-        Err(before) => {
-            let distance = before.duration();
-            Timestamp { secs: -saturating(distance.as_secs()), nanos: distance.subsec_nanos() }
-        }
-    }
+/// The kernel sends whole nanoseconds within the second.
+pub(crate) fn timestamp(time: Time) -> Timestamp {
+    Timestamp { secs: time.secs, nanos: time.nanos.min(NANOS_MAX) }
 }
 
-fn saturating(secs: u64) -> i64 {
-    i64::try_from(secs).unwrap_or(i64::MAX)
-}
-
-pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
+pub(crate) fn set_time(time: NewTime) -> SetTime {
     match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(from_request_time(time)),
+        NewTime::Now => SetTime::Now,
+        NewTime::At(time) => SetTime::At(timestamp(time)),
     }
 }
 
@@ -104,23 +86,17 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn times_before_the_epoch_keep_their_nanoseconds() {
-        let time = to_system_time(Timestamp { secs: -2, nanos: 800_000_000 });
-        assert_eq!(UNIX_EPOCH.duration_since(time).unwrap(), Duration::from_millis(1200));
-        let as_the_library_reads_it = UNIX_EPOCH - Duration::new(2, 800_000_000);
-        assert_eq!(from_request_time(as_the_library_reads_it), Timestamp { secs: -2, nanos: 800_000_000 });
-    }
-
-    #[test]
-    fn times_after_the_epoch_go_both_ways() {
-        for time in [Timestamp { secs: 0, nanos: 0 }, Timestamp { secs: 1_700_000_000, nanos: 999_999_999 }] {
-            assert_eq!(from_request_time(to_system_time(time)), time);
+    fn times_go_both_ways_whatever_they_are() {
+        for secs in [i64::MIN, -2, 0, 1_700_000_000, i64::MAX] {
+            let time = Timestamp { secs, nanos: 800_000_000 };
+            assert_eq!(timestamp(shown(time)), time);
         }
+        assert_eq!(timestamp(Time { secs: 1, nanos: u32::MAX }).nanos, NANOS_MAX);
     }
 
     #[test]
-    fn times_beyond_the_clock_do_not_panic() {
-        to_system_time(Timestamp { secs: i64::MAX, nanos: 999_999_999 });
-        to_system_time(Timestamp { secs: i64::MIN, nanos: 0 });
+    fn modes_carry_the_kind() {
+        assert_eq!(attr(&some_attr()).mode, libc::S_IFREG | 0o644);
+        assert_eq!(attr(&Attr { kind: FileKind::Socket, ..some_attr() }).mode, libc::S_IFSOCK | 0o644);
     }
 }

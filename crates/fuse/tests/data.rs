@@ -239,6 +239,30 @@ for at in (-1_200_000_000, 0, 1, 1_700_000_000_123_456_789):
 }
 
 #[test]
+fn times_no_clock_holds_do_not_harm_the_mount() {
+    for user in USERS {
+        let server = Server::start(user, 1, &[]);
+        server.python(
+            "
+import ctypes
+libc = ctypes.CDLL(None, use_errno=True)
+class Time(ctypes.Structure): _fields_ = [('secs', ctypes.c_int64), ('nanos', ctypes.c_long)]
+open('file', 'w').close()
+for secs in (-2**63, 2**63 - 1):
+    times = (Time * 2)(Time(secs, 0), Time(secs, 999_999_999))
+    if libc.utimensat(-100, b'file', times, 0) != 0:
+        assert ctypes.get_errno() in (errno.EINVAL, errno.ERANGE, errno.EOVERFLOW), ctypes.get_errno()
+    subprocess = os.spawnlp(os.P_WAIT, 'stat', 'stat', '-c', '%y', 'file')
+    assert subprocess == 0
+os.utime('file', ns=(5, 7)); assert os.stat('file').st_mtime_ns == 7
+",
+        );
+        assert!(!server.log().contains("panic"), "{}", server.log());
+        server.stop();
+    }
+}
+
+#[test]
 fn extended_attributes_are_kept_where_they_mean_something() {
     for user in USERS {
         let server = Server::start(user, 1, &[]);

@@ -1,8 +1,8 @@
 //! mount(2) by a process that may.
 
 use super::{AttachOptions, SUBTYPE};
-use crate::device;
 use crate::error::MountError;
+use forebay_fusedev::device;
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 use std::ffi::CString;

@@ -4,82 +4,83 @@ use crate::adapter::Adapter;
 use crate::errno;
 use crate::translate;
 use forebay_client::Handle;
-use forebay_wire::SetAttr;
-use fuser::{FileHandle, INodeNo, ReplyAttr, ReplyStatfs, Request, TimeOrNow};
-use std::time::SystemTime;
+use forebay_fusedev::reply::{AttrReply, StatfsReply};
+use forebay_fusedev::request::{Getattr, Setattr};
+use forebay_fusedev::{Context, Statfs};
+use forebay_wire::{Attr, Result, SetAttr};
 
-/// What a setattr request changes.
-pub(crate) struct Change {
-    pub mode: Option<u32>,
-    pub uid: Option<u32>,
-    pub gid: Option<u32>,
-    pub size: Option<u64>,
-    pub atime: Option<TimeOrNow>,
-    pub mtime: Option<TimeOrNow>,
-    pub ctime: Option<SystemTime>,
-}
-
-pub(crate) fn getattr(adapter: &Adapter, ino: INodeNo, handle: Option<FileHandle>, reply: ReplyAttr) {
-    let handle = handle.map(|handle| Handle(handle.0));
-    match adapter.volume.getattr(translate::ino(ino), handle) {
-        Ok(attr) => reply.attr(&adapter.time_to_live(&attr), &adapter.show(&attr)),
-        Err(error) => reply.error(errno::of(error)),
+fn answer(adapter: &Adapter, attr: Result<Attr>, reply: AttrReply) {
+    match attr {
+        Ok(attr) => reply.attr(adapter.time_to_live(&attr), &adapter.show(&attr)),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-pub(crate) fn setattr(
-    adapter: &Adapter,
-    request: &Request,
-    ino: INodeNo,
-    handle: Option<FileHandle>,
-    change: Change,
-    reply: ReplyAttr,
-) {
-    let caller = translate::caller(request);
+pub(crate) fn getattr(adapter: &Adapter, context: &Context, what: &Getattr, reply: AttrReply) {
+    let attr = adapter.volume.getattr(translate::ino(context), what.handle.map(Handle));
+    answer(adapter, attr, reply);
+}
+
+pub(crate) fn setattr(adapter: &Adapter, context: &Context, asked: &Setattr, reply: AttrReply) {
     let change = SetAttr {
-        mode: change.mode.map(|mode| mode & 0o7777),
-        uid: change.uid,
-        gid: change.gid,
-        size: change.size,
-        atime: change.atime.map(translate::set_time),
-        mtime: change.mtime.map(translate::set_time),
-        ctime: change.ctime.map(translate::from_request_time),
-        kill_suid_sgid: adapter.kills_privileges() && loses_set_id(&change, caller.uid),
+        mode: asked.mode.map(|mode| mode & 0o7777),
+        uid: asked.uid,
+        gid: asked.gid,
+        size: asked.size,
+        atime: asked.atime.map(translate::set_time),
+        mtime: asked.mtime.map(translate::set_time),
+        ctime: asked.ctime.map(translate::timestamp),
+        kill_suid_sgid: adapter.kills_privileges() && loses_set_id(asked),
     };
-    let handle = handle.map(|handle| Handle(handle.0));
-    match adapter.volume.setattr(caller, translate::ino(ino), handle, &change) {
-        Ok(attr) => reply.attr(&adapter.time_to_live(&attr), &adapter.show(&attr)),
-        Err(error) => reply.error(errno::of(error)),
+    let (caller, ino) = (translate::caller(context), translate::ino(context));
+    answer(adapter, adapter.volume.setattr(caller, ino, asked.handle.map(Handle), &change), reply);
+}
+
+/// A change of owner clears the set-id bits, and a change of size where the kernel says so (by somebody without the
+/// capability). A request without any change is what the kernel makes of a chown to nobody and no group: all that is left
+/// of it is that the bits go.
+fn loses_set_id(asked: &Setattr) -> bool {
+    let owner = asked.uid.is_some() || asked.gid.is_some();
+    owner || asked.kill_suid_sgid || changes_nothing(asked)
+}
+
+fn changes_nothing(asked: &Setattr) -> bool {
+    let nothing = Setattr {
+        handle: asked.handle,
+        lock_owner: asked.lock_owner,
+        kill_suid_sgid: asked.kill_suid_sgid,
+        ..Setattr::default()
+    };
+    *asked == nothing
+}
+
+pub(crate) fn statfs(adapter: &Adapter, reply: StatfsReply) {
+    match adapter.volume.statfs() {
+        Ok(fs) => reply.statfs(&Statfs {
+            blocks: fs.blocks,
+            blocks_free: fs.blocks_free,
+            blocks_available: fs.blocks_available,
+            files: fs.files,
+            files_free: fs.files_free,
+            block_size: fs.block_size,
+            name_max: fs.name_max,
+        }),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-/// A change of owner clears the set-id bits, as does a change of size by anyone but root. The protocol has a flag for
-/// the latter that fuser 0.18 does not hand on; the user id stands in for it (the kernel's own rule is the capability
-/// CAP_FSETID, which only root has outside of tests). A request without any change is what the kernel makes of a chown to
-/// nobody and no group: all that is left of it is that the bits go.
-fn loses_set_id(change: &Change, uid: u32) -> bool {
-    let owner = change.uid.is_some() || change.gid.is_some();
-    owner || (change.size.is_some() && uid != 0) || changes_nothing(change)
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_fusedev::request::NewTime;
 
-fn changes_nothing(change: &Change) -> bool {
-    let attributes = change.mode.is_none() && change.uid.is_none() && change.gid.is_none();
-    let times = change.atime.is_none() && change.mtime.is_none() && change.ctime.is_none();
-    attributes && times && change.size.is_none()
-}
-
-pub(crate) fn statfs(adapter: &Adapter, reply: ReplyStatfs) {
-    match adapter.volume.statfs() {
-        Ok(fs) => reply.statfs(
-            fs.blocks,
-            fs.blocks_free,
-            fs.blocks_available,
-            fs.files,
-            fs.files_free,
-            fs.block_size,
-            fs.name_max,
-            fs.block_size,
-        ),
-        Err(error) => reply.error(errno::of(error)),
+    #[test]
+    fn bits_go_with_owner_word_of_the_kernel_and_empty_change_only() {
+        let none = Setattr { handle: Some(1), ..Setattr::default() };
+        assert!(loses_set_id(&none));
+        assert!(loses_set_id(&Setattr { uid: Some(0), ..none }));
+        assert!(loses_set_id(&Setattr { size: Some(0), kill_suid_sgid: true, ..none }));
+        assert!(!loses_set_id(&Setattr { size: Some(0), ..none }));
+        assert!(!loses_set_id(&Setattr { mtime: Some(NewTime::Now), ..none }));
     }
 }

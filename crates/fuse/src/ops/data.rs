@@ -1,79 +1,41 @@
 //! Contents of files: read, write, allocate, seek, copy.
 //!
-//! A read goes through a buffer that belongs to the serving thread and is used again; a write hands the request's own
-//! bytes to the volume. Nothing on this path allocates.
+//! A read fills the buffer of the connection, and a write hands the request's own bytes to the volume: nothing on this
+//! path allocates or copies.
 
 use crate::adapter::Adapter;
 use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
+use forebay_fusedev::reply::{CopiedReply, DataReply, DoneReply, SeekReply, WrittenReply};
+use forebay_fusedev::request::{Copy, Fallocate, Read, Seek, Write};
+use forebay_fusedev::{Context, WriteFlags};
 use forebay_wire::{FallocateMode, FsError, Ino, Result, SeekWhat, Sharing};
-use fuser::{INodeNo, OpenFlags, ReplyData, ReplyEmpty, ReplyLseek, ReplyWrite, Request, WriteFlags};
-use std::cell::RefCell;
 
-/// Start of the data on a page makes the kernel's copy of a reply one run per page instead of two.
-const PAGE: usize = 4096;
 /// Longest copy done for one request, so that a thread is not away for long; callers go on where it stopped.
 const COPY_BYTES_MAX: u64 = 64 << 20;
 
-thread_local! {
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+pub(crate) fn read(adapter: &Adapter, read: &Read, reply: DataReply<'_>) {
+    reply.fill(|buffer| adapter.volume.read(Handle(read.handle), read.offset, buffer).map_err(errno::of));
 }
 
-/// Calls `with` on `size` bytes of this thread's buffer; what is in them is left from before.
-fn with_buffer<R>(size: usize, with: impl FnOnce(&mut [u8]) -> R) -> R {
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < size + PAGE {
-            buffer.resize(size + PAGE, 0);
-        }
-        let start = buffer.as_ptr().align_offset(PAGE);
-        with(&mut buffer[start..start + size])
-    })
+pub(crate) fn write(adapter: &Adapter, context: &Context, write: &Write<'_>, reply: WrittenReply) {
+    let written = write_and_kill(adapter, translate::ino(context), write)
+        .and_then(|count| sync_if_asked(adapter, write).map(|()| count));
+    match written {
+        Ok(count) => reply.written(count as u32), // at most what the request brought
+        Err(error) => reply.refuse(errno::of(error)),
+    }
 }
 
-pub(crate) fn read(adapter: &Adapter, handle: Handle, offset: u64, size: u32, reply: ReplyData) {
-    with_buffer(size as usize, |buffer| match adapter.volume.read(handle, offset, buffer) {
-        Ok(count) => reply.data(&buffer[..count]),
-        Err(error) => reply.error(errno::of(error)),
-    });
-}
-
-pub(crate) fn write(
-    adapter: &Adapter,
-    (ino, handle): (Ino, Handle),
-    offset: u64,
-    bytes: &[u8],
-    how: WriteFlags,
-    flags: OpenFlags,
-    reply: ReplyWrite,
-) {
-    let unprivileged = how.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID);
-    // Only the kernel of a sole mount knows where the end is.
-    let appends = flags.0 & libc::O_APPEND != 0 && adapter.volume.sharing() == Sharing::Shared;
-    let at = if appends { At::End } else { At::Offset(offset) };
-    let written = write_and_kill(adapter, (ino, handle), at, bytes, unprivileged)
-        .and_then(|count| sync_if_asked(adapter, handle, flags).map(|()| count));
-    answer_count(written.map(|count| count as u64), reply);
-}
-
-/// Where a write goes.
-enum At {
-    Offset(u64),
-    End,
-}
-
-fn write_and_kill(
-    adapter: &Adapter,
-    (ino, handle): (Ino, Handle),
-    at: At,
-    bytes: &[u8],
-    unprivileged: bool,
-) -> Result<usize> {
+fn write_and_kill(adapter: &Adapter, ino: Ino, write: &Write<'_>) -> Result<usize> {
+    let handle = Handle(write.handle);
+    let unprivileged = write.how.contains(WriteFlags::KILL_SUID_SGID);
     let kill = unprivileged && adapter.is_set_id(ino, Some(handle))?;
-    let count = match at {
-        At::Offset(offset) => adapter.volume.write(handle, offset, bytes, kill)?,
-        At::End => adapter.volume.append(handle, bytes, kill)?.1,
+    let count = match goes_to_the_end(adapter, write) {
+        true => adapter.volume.append(handle, write.data, kill)?.1,
+        false => adapter.volume.write(handle, write.offset, write.data, kill)?,
     };
     if kill {
         adapter.tell_attributes_changed(ino);
@@ -81,92 +43,57 @@ fn write_and_kill(
     Ok(count)
 }
 
+/// Only the kernel of a sole mount knows where the end is.
+fn goes_to_the_end(adapter: &Adapter, write: &Write<'_>) -> bool {
+    write.flags & libc::O_APPEND != 0 && adapter.volume.sharing() == Sharing::Shared
+}
+
 /// The kernel leaves O_SYNC and O_DSYNC of directly served files to the file system.
-fn sync_if_asked(adapter: &Adapter, handle: Handle, flags: OpenFlags) -> Result<()> {
-    match flags.0 & libc::O_SYNC {
+fn sync_if_asked(adapter: &Adapter, write: &Write<'_>) -> Result<()> {
+    match write.flags & libc::O_SYNC {
         0 => Ok(()),
-        both => adapter.volume.fsync(handle, both != libc::O_SYNC), // O_SYNC is O_DSYNC and one bit more
+        both => adapter.volume.fsync(Handle(write.handle), both != libc::O_SYNC), // O_SYNC is O_DSYNC and one bit more
     }
 }
 
-fn answer_count(count: Result<u64>, reply: ReplyWrite) {
-    match count {
-        Ok(count) => reply.written(u32::try_from(count).unwrap_or(u32::MAX)), // both callers ask for less
-        Err(error) => reply.error(errno::of(error)),
-    }
+pub(crate) fn fallocate(adapter: &Adapter, context: &Context, range: &Fallocate, reply: DoneReply) {
+    let (caller, ino, handle) = (translate::caller(context), translate::ino(context), Handle(range.handle));
+    let mode = FallocateMode(range.mode);
+    let allocated = adapter.volume.fallocate(handle, range.offset, range.length, mode);
+    answer_done(allocated.and_then(|()| adapter.kill_set_id(caller, ino, handle)), reply);
 }
 
-pub(crate) fn fallocate(
-    adapter: &Adapter,
-    request: &Request,
-    (ino, handle): (INodeNo, Handle),
-    (offset, length): (u64, u64),
-    mode: i32,
-    reply: ReplyEmpty,
-) {
-    let allocated = adapter.volume.fallocate(handle, offset, length, FallocateMode(mode as u32));
-    answer_done(
-        allocated.and_then(|()| adapter.kill_set_id(translate::caller(request), translate::ino(ino), handle)),
-        reply,
-    );
-}
-
-pub(crate) fn lseek(adapter: &Adapter, handle: Handle, offset: i64, whence: i32, reply: ReplyLseek) {
-    match seek(adapter, handle, offset, whence) {
-        Ok(position) => reply.offset(position),
-        Err(error) => reply.error(errno::of(error)),
+pub(crate) fn lseek(adapter: &Adapter, asked: &Seek, reply: SeekReply) {
+    match seek(adapter, asked) {
+        Ok(position) => reply.position(position),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
 /// The kernel itself answers all other kinds of seek.
-fn seek(adapter: &Adapter, handle: Handle, offset: i64, whence: i32) -> Result<i64> {
-    let what = match whence {
+fn seek(adapter: &Adapter, asked: &Seek) -> Result<u64> {
+    let what = match asked.whence {
         libc::SEEK_DATA => SeekWhat::Data,
         libc::SEEK_HOLE => SeekWhat::Hole,
         _ => return Err(FsError::InvalidArgument),
     };
-    let offset = u64::try_from(offset).map_err(|_| FsError::NoData)?;
-    let position = adapter.volume.seek(handle, offset, what)?;
-    i64::try_from(position).map_err(|_| FsError::FileTooLarge)
+    let offset = u64::try_from(asked.offset).map_err(|_| FsError::NoData)?;
+    let position = adapter.volume.seek(Handle(asked.handle), offset, what)?;
+    match i64::try_from(position) {
+        Ok(_) => Ok(position),
+        Err(_) => Err(FsError::FileTooLarge),
+    }
 }
 
-/// A range to copy between two open files.
-pub(crate) struct RangeCopy {
-    pub from: Handle,
-    pub from_offset: u64,
-    pub to: Handle,
-    pub to_offset: u64,
-    pub length: u64,
-}
-
-pub(crate) fn copy_file_range(
-    adapter: &Adapter,
-    request: &Request,
-    to_ino: INodeNo,
-    copy: RangeCopy,
-    reply: ReplyWrite,
-) {
+pub(crate) fn copy_file_range(adapter: &Adapter, context: &Context, copy: &Copy, reply: CopiedReply) {
+    let (from, to) = (Handle(copy.handle), Handle(copy.to_handle));
     let length = copy.length.min(COPY_BYTES_MAX);
-    let copied = adapter
-        .volume
-        .copy_range(copy.from, copy.from_offset, copy.to, copy.to_offset, length)
-        .and_then(|count| {
-            adapter.kill_set_id(translate::caller(request), translate::ino(to_ino), copy.to).map(|()| count)
-        });
-    answer_count(copied, reply);
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn buffers_start_on_a_page_and_grow() {
-        for size in [0, 1, 4096, 1 << 20, 100] {
-            with_buffer(size, |buffer| {
-                assert_eq!(buffer.len(), size);
-                assert_eq!(buffer.as_ptr() as usize % PAGE, 0);
-            });
-        }
+    let copied = adapter.volume.copy_range(from, copy.offset, to, copy.to_offset, length).and_then(|count| {
+        let caller = translate::caller(context);
+        adapter.kill_set_id(caller, Ino(copy.to_node), to).map(|()| count)
+    });
+    match copied {
+        Ok(count) => reply.copied(count, copy.wide),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }

@@ -9,26 +9,26 @@ use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
+use forebay_fusedev::reply::{DirectoryPlusReply, DirectoryReply, DoneReply, OpenReply};
+use forebay_fusedev::request::Readdir;
+use forebay_fusedev::{Context, OpenMode, Opened};
 use forebay_wire::{Attr, Caller, FileKind, FsError, Ino, Result, Timestamp};
-use fuser::{
-    FileHandle, FopenFlags, INodeNo, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyOpen, Request,
-};
 use std::ffi::{OsStr, OsString};
 
 /// Entries taken from the volume before their attributes are looked up: about what a reply of one page holds.
 const BATCH: usize = 24;
 
-pub(crate) fn opendir(adapter: &Adapter, request: &Request, ino: INodeNo, reply: ReplyOpen) {
-    match adapter.volume.opendir(translate::caller(request), translate::ino(ino)) {
+pub(crate) fn opendir(adapter: &Adapter, context: &Context, reply: OpenReply) {
+    match adapter.volume.opendir(translate::caller(context), translate::ino(context)) {
         Ok(handle) => {
             adapter.opens.add_directory(handle);
-            reply.opened(FileHandle(handle.0), FopenFlags::empty());
+            reply.opened(&Opened::new(handle.0, OpenMode::empty()));
         }
-        Err(error) => reply.error(errno::of(error)),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-pub(crate) fn releasedir(adapter: &Adapter, handle: Handle, reply: ReplyEmpty) {
+pub(crate) fn releasedir(adapter: &Adapter, handle: Handle, reply: DoneReply) {
     let released = match adapter.opens.remove_directory(handle) {
         true => adapter.volume.releasedir(handle),
         false => Err(FsError::BadHandle),
@@ -36,20 +36,20 @@ pub(crate) fn releasedir(adapter: &Adapter, handle: Handle, reply: ReplyEmpty) {
     if let Err(error) = released {
         complain("closing a directory", &error);
     }
-    reply.ok();
+    reply.done();
 }
 
-pub(crate) fn fsyncdir(adapter: &Adapter, handle: Handle, data_only: bool, reply: ReplyEmpty) {
+pub(crate) fn fsyncdir(adapter: &Adapter, handle: Handle, data_only: bool, reply: DoneReply) {
     answer_done(adapter.volume.fsyncdir(handle, data_only), reply);
 }
 
-pub(crate) fn readdir(adapter: &Adapter, handle: Handle, offset: u64, mut reply: ReplyDirectory) {
-    let read = adapter.volume.readdir(handle, offset, &mut |entry| {
-        !reply.add(INodeNo(entry.ino.0), entry.next_cookie, translate::kind(entry.kind), entry.name)
+pub(crate) fn readdir(adapter: &Adapter, asked: &Readdir, mut reply: DirectoryReply<'_>) {
+    let read = adapter.volume.readdir(Handle(asked.handle), asked.offset, &mut |entry| {
+        reply.add(entry.ino.0, entry.next_cookie, translate::kind(entry.kind), entry.name)
     });
     match read {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno::of(error)),
+        Ok(()) => reply.done(),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
@@ -64,28 +64,28 @@ struct Listed {
 /// attributes only after it has handed out a batch: never from within its own listing.
 pub(crate) fn readdirplus(
     adapter: &Adapter,
-    request: &Request,
-    directory: INodeNo,
-    handle: Handle,
-    offset: u64,
-    mut reply: ReplyDirectoryPlus,
+    context: &Context,
+    asked: &Readdir,
+    mut reply: DirectoryPlusReply<'_>,
 ) {
-    let mut cookie = offset;
+    let (caller, directory, handle) =
+        (translate::caller(context), translate::ino(context), Handle(asked.handle));
+    let mut cookie = asked.offset;
     loop {
         let batch = match batch(adapter, handle, cookie) {
             Ok(batch) => batch,
             // What is in the reply already is good; the error comes back when the kernel goes on from there.
-            Err(_) if cookie != offset => return reply.ok(),
-            Err(error) => return reply.error(errno::of(error)),
+            Err(_) if cookie != asked.offset => return reply.done(),
+            Err(error) => return reply.refuse(errno::of(error)),
         };
         for entry in &batch {
-            if add(adapter, translate::caller(request), translate::ino(directory), entry, &mut reply) {
-                return reply.ok();
+            if !add(adapter, caller, directory, entry, &mut reply) {
+                return reply.done();
             }
             cookie = entry.next_cookie;
         }
         if batch.len() < BATCH {
-            return reply.ok();
+            return reply.done();
         }
     }
 }
@@ -103,27 +103,27 @@ fn batch(adapter: &Adapter, handle: Handle, cookie: u64) -> Result<Vec<Listed>> 
     Ok(batch)
 }
 
-/// Adds one entry; `true` when the reply is full and the entry is not in it. An entry with attributes counts one
+/// Adds one entry; `false` when the reply is full and the entry is not in it. An entry with attributes counts one
 /// reference of the kernel, except the directory itself and its parent, which it takes the names of only.
 fn add(
     adapter: &Adapter,
     caller: Caller,
     directory: Ino,
     entry: &Listed,
-    reply: &mut ReplyDirectoryPlus,
+    reply: &mut DirectoryPlusReply<'_>,
 ) -> bool {
     if is_self_or_parent(&entry.name) {
         return add_with(adapter, &name_only(entry), entry, reply);
     }
     match adapter.volume.lookup(caller, directory, &entry.name) {
         Ok(attr) => {
-            let full = add_with(adapter, &attr, entry, reply);
-            if full {
+            let fits = add_with(adapter, &attr, entry, reply);
+            if !fits {
                 adapter.volume.forget(attr.ino, 1);
             }
-            full
+            fits
         }
-        Err(_) => false, // removed since it was listed
+        Err(_) => true, // removed since it was listed
     }
 }
 
@@ -131,9 +131,8 @@ fn is_self_or_parent(name: &OsStr) -> bool {
     name == "." || name == ".."
 }
 
-fn add_with(adapter: &Adapter, attr: &Attr, entry: &Listed, reply: &mut ReplyDirectoryPlus) -> bool {
-    let (ttl, file) = (adapter.time_to_live(attr), adapter.show(attr));
-    reply.add(file.ino, entry.next_cookie, &entry.name, &ttl, &file, translate::generation(attr))
+fn add_with(adapter: &Adapter, attr: &Attr, entry: &Listed, reply: &mut DirectoryPlusReply<'_>) -> bool {
+    reply.add(&adapter.entry(attr), entry.next_cookie, translate::kind(attr.kind), &entry.name)
 }
 
 /// Number and kind, the only parts of such an entry that the kernel looks at.

@@ -4,31 +4,30 @@ use crate::adapter::Adapter;
 use crate::complaint::complain;
 use crate::errno;
 use crate::opens::Served;
-use crate::ops::names::{NewNode, answer_done};
+use crate::ops::names::answer_done;
 use crate::privilege::registering_for;
 use crate::translate;
 use forebay_client::{Handle, Opened};
-use forebay_wire::{Caller, FsError, Ino, Result};
-use fuser::{FileHandle, FopenFlags, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyOpen, Request};
+use forebay_fusedev::reply::{CreateReply, DoneReply, OpenReply};
+use forebay_fusedev::request::{Create, Open};
+use forebay_fusedev::{Context, Errno, OpenMode};
+use forebay_wire::{Caller, FsError, Ino, OpenFlags, Result};
+use std::os::fd::OwnedFd;
 
-pub(crate) fn open(adapter: &Adapter, request: &Request, ino: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
-    let ino = translate::ino(ino);
-    match open_volume(adapter, translate::caller(request), ino, flags) {
+pub(crate) fn open(adapter: &Adapter, context: &Context, asked: &Open, reply: OpenReply) {
+    let (caller, ino) = (translate::caller(context), translate::ino(context));
+    match open_volume(adapter, caller, ino, asked) {
         Ok(opened) => {
-            let handle = FileHandle(opened.handle.0);
-            let register = |file: &_| registering_for(request.uid(), || reply.open_backing(file));
-            match serve(adapter, ino, &opened, flags, register) {
-                Served::ByRequests => reply.opened(handle, adapter.open_flags()),
-                Served::ByBacking(id) => reply.opened_passthrough(handle, FopenFlags::empty(), &id),
-            }
+            let served = serve(adapter, caller, ino, &opened, asked);
+            reply.opened(&answer(adapter, &opened, &served));
         }
-        Err(error) => reply.error(errno::of(error)),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-fn open_volume(adapter: &Adapter, caller: Caller, ino: Ino, flags: OpenFlags) -> Result<Opened> {
-    let opened = adapter.volume.open(caller, ino, wire_flags(flags))?;
-    if flags.0 & libc::O_TRUNC != 0
+fn open_volume(adapter: &Adapter, caller: Caller, ino: Ino, asked: &Open) -> Result<Opened> {
+    let opened = adapter.volume.open(caller, ino, wire_flags(asked))?;
+    if asked.flags & libc::O_TRUNC != 0
         && let Err(error) = adapter.kill_set_id(caller, ino, opened.handle)
     {
         release_volume(adapter, opened.handle);
@@ -37,71 +36,62 @@ fn open_volume(adapter: &Adapter, caller: Caller, ino: Ino, flags: OpenFlags) ->
     Ok(opened)
 }
 
-fn wire_flags(flags: OpenFlags) -> forebay_wire::OpenFlags {
-    forebay_wire::OpenFlags(flags.0 as u32)
+fn wire_flags(asked: &Open) -> OpenFlags {
+    OpenFlags(asked.flags as u32)
 }
 
-fn serve(
-    adapter: &Adapter,
-    ino: Ino,
-    opened: &Opened,
-    flags: OpenFlags,
-    open_backing: impl FnOnce(&std::os::fd::OwnedFd) -> std::io::Result<fuser::BackingId>,
-) -> Served {
+fn serve(adapter: &Adapter, caller: Caller, ino: Ino, opened: &Opened, asked: &Open) -> Served {
     // A write by requests clears set-id bits and nothing else; one by the kernel clears what the registration says.
     let passable = matches!(adapter.is_set_id(ino, Some(opened.handle)), Ok(false));
     let file = opened.backing.as_ref().filter(|_| passable);
+    let open_backing = |file: &OwnedFd| registering_for(caller.uid, || adapter.registrar.register(file));
     let register = || adapter.shared.backing.offer(file, open_backing);
-    adapter.opens.add(ino, opened.handle, wire_flags(flags).writable(), register)
+    adapter.opens.add(ino, opened.handle, wire_flags(asked).writable(), register)
 }
 
-pub(crate) fn create(
-    adapter: &Adapter,
-    request: &Request,
-    new: NewNode,
-    flags: OpenFlags,
-    reply: ReplyCreate,
-) {
-    let (caller, parent) = (translate::caller(request), translate::ino(new.parent));
-    match adapter.volume.create(caller, parent, new.name, new.mode, wire_flags(flags)) {
+fn answer<'a>(adapter: &Adapter, opened: &Opened, served: &'a Served) -> forebay_fusedev::Opened<'a> {
+    let handle = opened.handle.0;
+    match served {
+        Served::ByRequests => forebay_fusedev::Opened::new(handle, adapter.open_mode()),
+        Served::ByBacking(id) => forebay_fusedev::Opened::passthrough(handle, OpenMode::empty(), id),
+    }
+}
+
+pub(crate) fn create(adapter: &Adapter, context: &Context, asked: &Create<'_>, reply: CreateReply) {
+    let (caller, parent) = (translate::caller(context), translate::ino(context));
+    match adapter.volume.create(caller, parent, asked.name, asked.mode, wire_flags(&asked.open)) {
         Ok((attr, opened)) => {
-            let (ttl, file) = (adapter.time_to_live(&attr), adapter.show(&attr));
-            let (generation, handle) = (translate::generation(&attr), FileHandle(opened.handle.0));
-            let register = |file: &_| registering_for(caller.uid, || reply.open_backing(file));
-            match serve(adapter, attr.ino, &opened, flags, register) {
-                Served::ByRequests => reply.created(&ttl, &file, generation, handle, adapter.open_flags()),
-                Served::ByBacking(id) => {
-                    reply.created_passthrough(&ttl, &file, generation, handle, FopenFlags::empty(), &id)
-                }
-            }
+            let entry = adapter.entry(&attr);
+            let served = serve(adapter, caller, attr.ino, &opened, &asked.open);
+            reply.created(&entry, &answer(adapter, &opened, &served));
         }
-        Err(error) => reply.error(errno::of(error)),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
 /// Every write has reached the volume when its call returns, and the kernel writes back mapped pages before it asks for
-/// this, so close needs no request. Only where the kernel writes to local files itself is something left to do; elsewhere
+/// this, so close needs no request. Only where the kernel writes to local files itself, or locks go with a close, is
+/// something left to do; elsewhere
 /// "not implemented" makes the kernel never ask again, which saves one request of each open, write, close.
-pub(crate) fn flush(adapter: &Adapter, ino: INodeNo, handle: Handle, reply: ReplyEmpty) {
+pub(crate) fn flush(adapter: &Adapter, context: &Context, handle: Handle, reply: DoneReply) {
     if let Err(error) = adapter.volume.flush(handle) {
-        return reply.error(errno::of(error));
+        return reply.refuse(errno::of(error));
     }
-    if !adapter.shared.backing.is_on() {
-        return reply.error(fuser::Errno::ENOSYS);
+    if !adapter.shared.backing.is_on() && !adapter.grants_locks() {
+        return reply.refuse(Errno::NOSYS);
     }
-    tell_of_mapped_stores(adapter, ino);
-    reply.ok();
+    tell_of_mapped_stores(adapter, translate::ino(context));
+    reply.done();
 }
 
-pub(crate) fn fsync(adapter: &Adapter, ino: INodeNo, handle: Handle, data_only: bool, reply: ReplyEmpty) {
-    tell_of_mapped_stores(adapter, ino);
+pub(crate) fn fsync(adapter: &Adapter, context: &Context, handle: Handle, data_only: bool, reply: DoneReply) {
+    tell_of_mapped_stores(adapter, translate::ino(context));
     answer_done(adapter.volume.fsync(handle, data_only), reply);
 }
 
 /// A store through a mapping of a passed file changes the times of the local file only. The kernel does not notice, so
 /// it is told at the points where POSIX wants the new time seen: msync and close.
-fn tell_of_mapped_stores(adapter: &Adapter, ino: INodeNo) {
-    let ino = translate::ino(ino);
+fn tell_of_mapped_stores(adapter: &Adapter, ino: Ino) {
     if adapter.opens.may_be_written_by_kernel(ino) {
         adapter.tell_attributes_changed(ino);
     }
@@ -109,13 +99,13 @@ fn tell_of_mapped_stores(adapter: &Adapter, ino: INodeNo) {
 
 /// Nobody waits for this answer: errors go to the log. The registration of a backing file is given back before the
 /// volume closes it.
-pub(crate) fn release(adapter: &Adapter, ino: INodeNo, handle: Handle, reply: ReplyEmpty) {
-    if adapter.opens.remove(translate::ino(ino), handle) {
+pub(crate) fn release(adapter: &Adapter, context: &Context, handle: Handle, reply: DoneReply) {
+    if adapter.opens.remove(translate::ino(context), handle) {
         release_volume(adapter, handle);
     } else {
         complain("closing a file", &FsError::BadHandle);
     }
-    reply.ok();
+    reply.done();
 }
 
 fn release_volume(adapter: &Adapter, handle: Handle) {

@@ -5,119 +5,81 @@
 use crate::adapter::Adapter;
 use crate::errno;
 use crate::translate;
-use forebay_wire::{Attr, RenameMode, Result};
-use fuser::{Errno, INodeNo, RenameFlags, ReplyData, ReplyEmpty, ReplyEntry, Request};
+use forebay_fusedev::reply::{DoneReply, EntryReply, LinkReply};
+use forebay_fusedev::request::{MakeNode, Rename};
+use forebay_fusedev::{Context, Errno};
+use forebay_wire::{Attr, Ino, RenameMode, Result};
 use std::ffi::OsStr;
 use std::path::Path;
 
-/// Where and how something is made; `mode` has the umask applied by the kernel.
-pub(crate) struct NewNode<'a> {
-    pub parent: INodeNo,
-    pub name: &'a OsStr,
-    pub mode: u32,
-}
-
-fn answer_entry(adapter: &Adapter, entry: Result<Attr>, reply: ReplyEntry) {
+fn answer_entry(adapter: &Adapter, entry: Result<Attr>, reply: EntryReply) {
     match entry {
-        Ok(attr) => {
-            reply.entry(&adapter.time_to_live(&attr), &adapter.show(&attr), translate::generation(&attr))
-        }
-        Err(error) => reply.error(errno::of(error)),
+        Ok(attr) => reply.entry(&adapter.entry(&attr)),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-pub(crate) fn answer_done(done: Result<()>, reply: ReplyEmpty) {
+pub(crate) fn answer_done(done: Result<()>, reply: DoneReply) {
     match done {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(errno::of(error)),
+        Ok(()) => reply.done(),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-pub(crate) fn lookup(adapter: &Adapter, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-    answer_entry(
-        adapter,
-        adapter.volume.lookup(translate::caller(request), translate::ino(parent), name),
-        reply,
-    );
+pub(crate) fn lookup(adapter: &Adapter, context: &Context, name: &OsStr, reply: EntryReply) {
+    let found = adapter.volume.lookup(translate::caller(context), translate::ino(context), name);
+    answer_entry(adapter, found, reply);
 }
 
-pub(crate) fn readlink(adapter: &Adapter, ino: INodeNo, reply: ReplyData) {
-    match adapter.volume.readlink(translate::ino(ino)) {
-        Ok(target) => reply.data(&target),
-        Err(error) => reply.error(errno::of(error)),
+pub(crate) fn readlink(adapter: &Adapter, context: &Context, reply: LinkReply) {
+    match adapter.volume.readlink(translate::ino(context)) {
+        Ok(target) => reply.target(&target),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-pub(crate) fn mknod(adapter: &Adapter, request: &Request, new: NewNode, rdev: u32, reply: ReplyEntry) {
-    let (caller, parent) = (translate::caller(request), translate::ino(new.parent));
-    answer_entry(adapter, adapter.volume.mknod(caller, parent, new.name, new.mode, rdev), reply);
+/// The kernel has applied the umask to the mode.
+pub(crate) fn mknod(adapter: &Adapter, context: &Context, new: &MakeNode<'_>, reply: EntryReply) {
+    let (caller, parent) = (translate::caller(context), translate::ino(context));
+    answer_entry(adapter, adapter.volume.mknod(caller, parent, new.name, new.mode, new.rdev), reply);
 }
 
-pub(crate) fn mkdir(adapter: &Adapter, request: &Request, new: NewNode, reply: ReplyEntry) {
-    let (caller, parent) = (translate::caller(request), translate::ino(new.parent));
+pub(crate) fn mkdir(adapter: &Adapter, context: &Context, new: &MakeNode<'_>, reply: EntryReply) {
+    let (caller, parent) = (translate::caller(context), translate::ino(context));
     answer_entry(adapter, adapter.volume.mkdir(caller, parent, new.name, new.mode), reply);
 }
 
-pub(crate) fn symlink(
-    adapter: &Adapter,
-    request: &Request,
-    parent: INodeNo,
-    name: &OsStr,
-    target: &Path,
-    reply: ReplyEntry,
-) {
-    let caller = translate::caller(request);
-    answer_entry(adapter, adapter.volume.symlink(caller, translate::ino(parent), name, target), reply);
+pub(crate) fn symlink(adapter: &Adapter, context: &Context, name: &OsStr, target: &OsStr, reply: EntryReply) {
+    let (caller, parent) = (translate::caller(context), translate::ino(context));
+    answer_entry(adapter, adapter.volume.symlink(caller, parent, name, Path::new(target)), reply);
 }
 
-pub(crate) fn link(
-    adapter: &Adapter,
-    request: &Request,
-    ino: INodeNo,
-    new_parent: INodeNo,
-    new_name: &OsStr,
-    reply: ReplyEntry,
-) {
-    let linked = adapter.volume.link(
-        translate::caller(request),
-        translate::ino(ino),
-        translate::ino(new_parent),
-        new_name,
-    );
+pub(crate) fn link(adapter: &Adapter, context: &Context, from: Ino, name: &OsStr, reply: EntryReply) {
+    let linked = adapter.volume.link(translate::caller(context), from, translate::ino(context), name);
     answer_entry(adapter, linked, reply);
 }
 
-pub(crate) fn unlink(adapter: &Adapter, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-    answer_done(adapter.volume.unlink(translate::caller(request), translate::ino(parent), name), reply);
+pub(crate) fn unlink(adapter: &Adapter, context: &Context, name: &OsStr, reply: DoneReply) {
+    answer_done(adapter.volume.unlink(translate::caller(context), translate::ino(context), name), reply);
 }
 
-pub(crate) fn rmdir(adapter: &Adapter, request: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-    answer_done(adapter.volume.rmdir(translate::caller(request), translate::ino(parent), name), reply);
+pub(crate) fn rmdir(adapter: &Adapter, context: &Context, name: &OsStr, reply: DoneReply) {
+    answer_done(adapter.volume.rmdir(translate::caller(context), translate::ino(context), name), reply);
 }
 
-pub(crate) fn rename(
-    adapter: &Adapter,
-    request: &Request,
-    (parent, name): (INodeNo, &OsStr),
-    (new_parent, new_name): (INodeNo, &OsStr),
-    flags: RenameFlags,
-    reply: ReplyEmpty,
-) {
-    let Some(mode) = rename_mode(flags) else { return reply.error(Errno::EINVAL) };
-    let (from, to) = (translate::ino(parent), translate::ino(new_parent));
-    answer_done(adapter.volume.rename(translate::caller(request), from, name, to, new_name, mode), reply);
+pub(crate) fn rename(adapter: &Adapter, context: &Context, asked: &Rename<'_>, reply: DoneReply) {
+    let Some(mode) = rename_mode(asked.flags) else { return reply.refuse(Errno::INVAL) };
+    let (caller, from, to) = (translate::caller(context), translate::ino(context), Ino(asked.new_parent));
+    answer_done(adapter.volume.rename(caller, from, asked.name, to, asked.new_name, mode), reply);
 }
 
 /// Whiteouts belong to layered file systems; flags that exclude each other never get past the kernel.
-fn rename_mode(flags: RenameFlags) -> Option<RenameMode> {
-    if flags.is_empty() {
-        Some(RenameMode::Replace)
-    } else if flags == RenameFlags::RENAME_NOREPLACE {
-        Some(RenameMode::NoReplace)
-    } else if flags == RenameFlags::RENAME_EXCHANGE {
-        Some(RenameMode::Exchange)
-    } else {
-        None
+fn rename_mode(flags: u32) -> Option<RenameMode> {
+    match flags {
+        0 => Some(RenameMode::Replace),
+        libc::RENAME_NOREPLACE => Some(RenameMode::NoReplace),
+        libc::RENAME_EXCHANGE => Some(RenameMode::Exchange),
+        _ => None,
     }
 }
 
@@ -127,9 +89,9 @@ mod tests {
 
     #[test]
     fn only_known_renames_are_taken() {
-        assert_eq!(rename_mode(RenameFlags::empty()), Some(RenameMode::Replace));
-        assert_eq!(rename_mode(RenameFlags::RENAME_NOREPLACE), Some(RenameMode::NoReplace));
-        assert_eq!(rename_mode(RenameFlags::RENAME_EXCHANGE), Some(RenameMode::Exchange));
-        assert_eq!(rename_mode(RenameFlags::RENAME_WHITEOUT), None);
+        assert_eq!(rename_mode(0), Some(RenameMode::Replace));
+        assert_eq!(rename_mode(libc::RENAME_NOREPLACE), Some(RenameMode::NoReplace));
+        assert_eq!(rename_mode(libc::RENAME_EXCHANGE), Some(RenameMode::Exchange));
+        assert_eq!(rename_mode(libc::RENAME_WHITEOUT), None);
     }
 }

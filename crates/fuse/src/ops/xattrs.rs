@@ -8,8 +8,10 @@ use crate::adapter::Adapter;
 use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
+use forebay_fusedev::Context;
+use forebay_fusedev::reply::{DoneReply, XattrReply};
+use forebay_fusedev::request::Setxattr;
 use forebay_wire::{FsError, Result, XattrMode};
-use fuser::{INodeNo, ReplyEmpty, ReplyXattr, Request};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -17,18 +19,11 @@ fn is_enforced_elsewhere(name: &OsStr) -> bool {
     [&b"security."[..], b"system."].iter().any(|prefix| name.as_bytes().starts_with(prefix))
 }
 
-pub(crate) fn get(
-    adapter: &Adapter,
-    request: &Request,
-    ino: INodeNo,
-    name: &OsStr,
-    size: u32,
-    reply: ReplyXattr,
-) {
+pub(crate) fn get(adapter: &Adapter, context: &Context, name: &OsStr, size: u32, reply: XattrReply) {
     if is_enforced_elsewhere(name) {
-        return reply.error(errno::of(absent(name)));
+        return reply.refuse(errno::of(absent(name)));
     }
-    answer(adapter.volume.getxattr(translate::caller(request), translate::ino(ino), name), size, reply);
+    answer(adapter.volume.getxattr(translate::caller(context), translate::ino(context), name), size, reply);
 }
 
 /// ACL tools take "not supported" as a file system without ACLs; the others expect "no such attribute".
@@ -39,49 +34,39 @@ fn absent(name: &OsStr) -> FsError {
     }
 }
 
-pub(crate) fn list(adapter: &Adapter, request: &Request, ino: INodeNo, size: u32, reply: ReplyXattr) {
-    answer(adapter.volume.listxattr(translate::caller(request), translate::ino(ino)), size, reply);
+pub(crate) fn list(adapter: &Adapter, context: &Context, size: u32, reply: XattrReply) {
+    answer(adapter.volume.listxattr(translate::caller(context), translate::ino(context)), size, reply);
 }
 
 /// Size 0 asks how large a buffer is needed.
-fn answer(value: Result<Vec<u8>>, size: u32, reply: ReplyXattr) {
+fn answer(value: Result<Vec<u8>>, size: u32, reply: XattrReply) {
     match value {
-        Ok(value) if size == 0 => reply.size(value.len() as u32), // values are at most 64 KiB
-        Ok(value) if value.len() <= size as usize => reply.data(&value),
-        Ok(_) => reply.error(errno::of(FsError::AttributeTooSmallBuffer)),
-        Err(error) => reply.error(errno::of(error)),
+        Ok(value) if size == 0 => reply.length(value.len() as u32), // values are at most 64 KiB
+        Ok(value) if value.len() <= size as usize => reply.value(&value),
+        Ok(_) => reply.refuse(errno::of(FsError::AttributeTooSmallBuffer)),
+        Err(error) => reply.refuse(errno::of(error)),
     }
 }
 
-pub(crate) fn set(
-    adapter: &Adapter,
-    request: &Request,
-    ino: INodeNo,
-    name: &OsStr,
-    value: &[u8],
-    flags: i32,
-    reply: ReplyEmpty,
-) {
-    if is_enforced_elsewhere(name) {
-        return reply.error(errno::of(FsError::Unsupported));
+pub(crate) fn set(adapter: &Adapter, context: &Context, set: &Setxattr<'_>, reply: DoneReply) {
+    if is_enforced_elsewhere(set.name) {
+        return reply.refuse(errno::of(FsError::Unsupported));
     }
-    let mode = match flags {
+    let mode = match set.flags {
         0 => XattrMode::Any,
         libc::XATTR_CREATE => XattrMode::Create,
         libc::XATTR_REPLACE => XattrMode::Replace,
-        _ => return reply.error(errno::of(FsError::InvalidArgument)),
+        _ => return reply.refuse(errno::of(FsError::InvalidArgument)),
     };
-    answer_done(
-        adapter.volume.setxattr(translate::caller(request), translate::ino(ino), name, value, mode),
-        reply,
-    );
+    let (caller, ino) = (translate::caller(context), translate::ino(context));
+    answer_done(adapter.volume.setxattr(caller, ino, set.name, set.value, mode), reply);
 }
 
-pub(crate) fn remove(adapter: &Adapter, request: &Request, ino: INodeNo, name: &OsStr, reply: ReplyEmpty) {
+pub(crate) fn remove(adapter: &Adapter, context: &Context, name: &OsStr, reply: DoneReply) {
     if is_enforced_elsewhere(name) {
-        return reply.error(errno::of(absent(name)));
+        return reply.refuse(errno::of(absent(name)));
     }
-    answer_done(adapter.volume.removexattr(translate::caller(request), translate::ino(ino), name), reply);
+    answer_done(adapter.volume.removexattr(translate::caller(context), translate::ino(context), name), reply);
 }
 
 #[cfg(test)]
