@@ -22,6 +22,7 @@ mod loop_device;
 mod mount_table;
 mod mounting;
 mod namespace;
+pub mod node;
 pub mod process;
 mod record;
 mod serving;

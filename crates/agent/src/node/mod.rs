@@ -1,0 +1,18 @@
+//! A node of a cluster: what its server serves and what its clients mount, as files say it.
+//!
+//! Two files, both TOML, both read and never written: the configuration of a server ([`ServerConfig`]) and the description
+//! of an instance for its clients ([`InstanceFile`]). Unknown keys are refused with their line. Secrets are not in them but
+//! in files of their own ([`Secret`]), which nobody but their owner may read.
+
+mod document;
+mod endpoint;
+mod error;
+mod instance_file;
+mod secret;
+mod server_config;
+
+pub use endpoint::{Endpoint, EndpointError};
+pub use error::NodeError;
+pub use instance_file::{Cache, InstanceFile};
+pub use secret::Secret;
+pub use server_config::{InstanceConfig, NamespaceConfig, ServerAddress, ServerConfig};
