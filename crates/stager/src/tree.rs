@@ -82,6 +82,26 @@ pub struct Metadata {
     pub ctime: Stamp,
 }
 
+/// What a file being written is at the moment, without its times. Its own type, because a file system with fine time stamps
+/// (Linux 6.13) makes every later change of a file costlier once somebody has looked at its times.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Permission bits with set-id and sticky bits (07777).
+    pub mode: u32,
+    /// Owner.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
+    /// Size in bytes.
+    pub size: u64,
+}
+
+impl From<Metadata> for Shape {
+    fn from(found: Metadata) -> Self {
+        Self { mode: found.mode, uid: found.uid, gid: found.gid, size: found.size }
+    }
+}
+
 /// Attributes to set; `None` leaves one as it is. They are applied in the order owner, mode, times, because a change of owner
 /// clears the set-id bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -240,6 +260,10 @@ pub trait WriteFile: Send + Sync {
     fn read_at(&self, offset: u64, buffer: &mut [u8]) -> Result<usize, TreeError>;
     /// Attributes of the open file.
     fn metadata(&self) -> Result<Metadata, TreeError>;
+    /// The attributes that are not times.
+    fn shape(&self) -> Result<Shape, TreeError> {
+        self.metadata().map(Shape::from)
+    }
     /// Sets attributes.
     fn set_metadata(&self, change: &SetMetadata) -> Result<(), TreeError>;
     /// Sets one extended attribute.

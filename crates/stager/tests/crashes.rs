@@ -46,16 +46,17 @@ const FILES: u64 = 300;
 #[test]
 fn a_stage_killed_in_the_middle_is_finished_by_the_next() {
     if let Some((place, direction)) = child_place() {
-        // Slow, so that the parent can choose the moment; says how far it is.
+        // Slow, so that the parent can choose the moment, and half of it comes after the time in which nothing is noted; says
+        // how far it is.
         let tree = PosixTree::everywhere().unwrap();
         let what = What::Directory(pair(&place.join("from"), &place.join("to")));
         let request = StageRequest { direction, source: &tree, destination: &tree, what };
-        let slow = StageOptions { bytes_per_second_max: Some(30 << 20), ..options(&place) };
+        let slow = StageOptions { bytes_per_second_max: Some(20 << 20), ..options(&place) };
         let progress = |snapshot: forebay_stager::StageProgress| println!("done {}", snapshot.files_done);
         stage(&request, &slow, &progress, &CancelToken::new()).unwrap();
         return;
     }
-    for (direction, kill_at) in [(Direction::In, 40), (Direction::In, 250), (Direction::Out, 40)] {
+    for (direction, kill_at) in [(Direction::In, 160), (Direction::In, 250), (Direction::Out, 40)] {
         let place = tempfile::tempdir().unwrap();
         let [from, to] = ["from", "to"].map(|name| place.path().join(name));
         fs::create_dir_all(from.join("sub")).unwrap();

@@ -24,6 +24,8 @@ pub fn kind(file_type: FileType) -> Option<EntryKind> {
     })
 }
 
+/// Permission bits with set-id and sticky bits, as opposed to the kind.
+pub const PERMISSIONS: u32 = 0o7777;
 /// Unit of `st_blocks`, in bytes, whatever the file system's block size.
 const STAT_BLOCK: u64 = 512;
 
@@ -36,7 +38,7 @@ pub fn metadata(stat: &Stat) -> Metadata {
         device: stat.st_dev,
         inode: stat.st_ino,
         links: stat.st_nlink,
-        mode: stat.st_mode & 0o7777,
+        mode: stat.st_mode & PERMISSIONS,
         uid: stat.st_uid,
         gid: stat.st_gid,
         size: u64::try_from(stat.st_size).unwrap_or(0),

@@ -1,15 +1,18 @@
 //! Regular files.
+//!
+//! Reading leaves no trace where that is allowed (to the owner and to root): a new access time is a transaction of the file
+//! system, for the source as well as for a target that is read back.
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
-use rustix::fs::{self, FileType, Gid, Mode, OFlags, SeekFrom, Uid};
+use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, StatxFlags, Uid};
 use rustix::io::{self, Errno};
 
 use super::cause::failed;
 use super::{entry, xattr};
-use crate::tree::{Cause, Metadata, ReadFile, SetMetadata, TreeError, WriteFile};
+use crate::tree::{Cause, Metadata, ReadFile, SetMetadata, Shape, TreeError, WriteFile};
 
 /// A regular file open for reading. The descriptor's own offset is used by nobody but `next_data`, which does not depend on it.
 pub struct PosixSource {
@@ -23,7 +26,12 @@ pub struct PosixFile(OwnedFd);
 /// Opens for reading. `O_NONBLOCK` because the entry may have become a fifo since it was looked at.
 pub fn open(parent: &OwnedFd, name: &OsStr) -> Result<PosixSource, TreeError> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-    let file = fs::openat(parent, name, flags, Mode::empty()).map_err(failed("open"))?;
+    let file = match fs::openat(parent, name, flags | OFlags::NOATIME, Mode::empty()) {
+        // Somebody else's file.
+        Err(Errno::PERM) => fs::openat(parent, name, flags, Mode::empty()),
+        answer => answer,
+    };
+    let file = file.map_err(failed("open"))?;
     let stat = fs::fstat(&file).map_err(failed("open"))?;
     match FileType::from_raw_mode(stat.st_mode) {
         FileType::RegularFile => Ok(PosixSource { file: PosixFile(file), at_open: entry::metadata(&stat) }),
@@ -35,7 +43,11 @@ pub fn open(parent: &OwnedFd, name: &OsStr) -> Result<PosixSource, TreeError> {
 /// Makes a new file.
 pub fn create(parent: &OwnedFd, name: &OsStr, mode: u32) -> Result<PosixFile, TreeError> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map(PosixFile).map_err(failed("create"))
+    let file = fs::openat(parent, name, flags, Mode::from_raw_mode(mode)).map_err(failed("create"))?;
+    // Not in the flags above: where it is refused (a file system that gives our files to somebody else) the file would have been
+    // made all the same.
+    let _ = fs::fcntl_setfl(&file, OFlags::NOATIME);
+    Ok(PosixFile(file))
 }
 
 impl PosixFile {
@@ -130,6 +142,21 @@ impl WriteFile for PosixFile {
 
     fn metadata(&self) -> Result<Metadata, TreeError> {
         self.stat()
+    }
+
+    fn shape(&self) -> Result<Shape, TreeError> {
+        let wanted = StatxFlags::MODE | StatxFlags::UID | StatxFlags::GID | StatxFlags::SIZE;
+        match fs::statx(&self.0, c"", AtFlags::EMPTY_PATH, wanted) {
+            Ok(found) => Ok(Shape {
+                mode: u32::from(found.stx_mode) & entry::PERMISSIONS,
+                uid: found.stx_uid,
+                gid: found.stx_gid,
+                size: found.stx_size,
+            }),
+            // Linux before 4.11, or a filter of system calls.
+            Err(Errno::NOSYS | Errno::PERM) => self.stat().map(Shape::from),
+            Err(errno) => Err(failed("stat")(errno)),
+        }
     }
 
     fn set_metadata(&self, change: &SetMetadata) -> Result<(), TreeError> {

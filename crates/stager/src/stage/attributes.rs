@@ -10,7 +10,7 @@ use super::entry::Entry;
 use super::run::{Run, shown};
 use crate::failure::Side;
 use crate::report::WarningKind;
-use crate::tree::{Cause, EntryKind, Metadata, ReadFile, SetMetadata, TreeError, WriteFile};
+use crate::tree::{Cause, EntryKind, Metadata, ReadFile, SetMetadata, Shape, TreeError, WriteFile};
 
 /// Set-user-id and set-group-id.
 const SET_ID: u32 = 0o6000;
@@ -27,7 +27,7 @@ pub fn give(
     run: &Run<'_>,
     entry: &Entry,
     found: &Metadata,
-    current: &Metadata,
+    current: &Shape,
     set: &dyn Fn(&SetMetadata) -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     give_at(run, &|| shown(run.source(), &entry.source()), found, current, set)
@@ -37,7 +37,7 @@ fn give_at(
     run: &Run<'_>,
     path: &dyn Fn() -> PathBuf,
     found: &Metadata,
-    current: &Metadata,
+    current: &Shape,
     set: &dyn Fn(&SetMetadata) -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     let same = (found.uid, found.gid) == (current.uid, current.gid);
@@ -132,7 +132,7 @@ pub fn finish_directory(run: &Run<'_>, source: &Path, target: &Path, found: &Met
         if !all {
             run.account.warn(WarningKind::XattrNotKept, shown(from, source));
         }
-        let current = to.lstat(target).map_err(|error| (Side::Target, error))?;
+        let current = to.lstat(target).map_err(|error| (Side::Target, error))?.into();
         give_at(run, &|| shown(from, source), found, &current, &|change| to.set_metadata(target, change))
             .map_err(|error| (Side::Target, error))
     });

@@ -76,6 +76,15 @@ enum Trouble {
 pub struct Due {
     pub entry: Entry,
     key: Option<Key>,
+    /// Nobody has looked at it yet: whether it is its turn is known when it is open.
+    is_unlooked: bool,
+}
+
+impl Due {
+    /// A regular file that nobody has looked at, in a stage that has no finished files to find.
+    pub fn unlooked(entry: Entry) -> Self {
+        Self { entry, key: None, is_unlooked: true }
+    }
 }
 
 /// Makes a regular file a hard link to its first name, or finds it complete; else it is due to be copied.
@@ -98,7 +107,7 @@ pub fn due(run: &Run<'_>, entry: Entry, found: &Metadata, buffer: &mut [u8]) -> 
         in_place(run, &entry, key, buffer);
         return None;
     }
-    Some(Due { entry, key })
+    Some(Due { entry, key, is_unlooked: false })
 }
 
 /// Copies files of one directory: all are opened, then all are made while the directory's gate is held, then each is copied.
@@ -109,7 +118,10 @@ pub fn batch<'r>(run: &Run<'r>, files: Vec<Due>, buffer: &mut [u8]) {
     if run.stopping() {
         return;
     }
-    let sources: Vec<_> = files.into_iter().map(|due| (Source::open(run, &due.entry), due)).collect();
+    let mut sources = Vec::with_capacity(files.len());
+    for due in files {
+        sources.extend(open(run, due, buffer));
+    }
     let made: Vec<_> = {
         let _gate = dir.gate.lock().unwrap_or_else(PoisonError::into_inner);
         let make = |(source, due): (Result<Source<'r>, Trouble>, Due)| {
@@ -120,6 +132,18 @@ pub fn batch<'r>(run: &Run<'r>, files: Vec<Due>, buffer: &mut [u8]) {
     for (opened, due) in made {
         attempts(run, due.entry, due.key, 1, Some(opened), Share::Large, buffer);
     }
+}
+
+/// Opens a source. `None` when it turns out that there is nothing to copy.
+fn open<'r>(run: &Run<'r>, file: Due, buffer: &mut [u8]) -> Option<(Result<Source<'r>, Trouble>, Due)> {
+    let source = Source::open(run, &file.entry);
+    if !file.is_unlooked {
+        return Some((source, file));
+    }
+    run.account.entries_looked.add(1);
+    let Ok(found) = source.as_ref().map(|source| source.before) else { return Some((source, file)) };
+    run.account.bytes_found.add(found.size);
+    due(run, file.entry, &found, buffer).map(|file| (source, file))
 }
 
 /// Copies a file as one of its own although it has other names.
@@ -466,7 +490,7 @@ impl<'r> Copying<'r> {
         if !changed::is_same(&self.before, &after) {
             return Err(Trouble::Changed);
         }
-        let current = self.target.metadata().map_err(target)?;
+        let current = self.target.shape().map_err(target)?;
         if current.size != self.before.size {
             return Err(target(TreeError { operation: "check size", cause: Cause::Io }));
         }
@@ -481,7 +505,7 @@ impl<'r> Copying<'r> {
     }
 
     fn finished(&self, run: &Run<'r>) -> Result<Finished, TreeError> {
-        let record = match &run.journal {
+        let record = match run.remembers() {
             None => None,
             Some(_) => Some(Record::new(&self.target_path, &self.before, &self.target.metadata()?)),
         };

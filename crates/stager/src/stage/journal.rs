@@ -12,6 +12,8 @@
 //! journal worthless, which is why `boot` then holds the boot it was written in, and a journal of another boot is started
 //! anew.
 //!
+//! Lines are written in groups of up to [`GROUP_BYTES`], at most [`GROUP_TIME`] after the first: a crash forgets the last of them.
+//!
 //! A file that is not such a journal is never overwritten. Known keys are kept in memory, 16 bytes each, at most
 //! [`KNOWN_MAX`]; the files beyond that are copied again.
 
@@ -20,6 +22,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use xxhash_rust::xxh3::xxh3_128;
@@ -32,6 +35,10 @@ use crate::tree::{Cause, Metadata};
 const KNOWN_MAX: usize = 4 << 20;
 /// Longest line read: a path of 4096 bytes, each escaped, and the rest.
 const LINE_MAX: u64 = 16 * 1024;
+/// A group of lines is written when it has this size ...
+const GROUP_BYTES: usize = 16 * 1024;
+/// ... or, with the next line, when its first has waited for so long.
+const GROUP_TIME: Duration = Duration::from_millis(100);
 /// The only form there is.
 const FORMAT: u32 = 1;
 
@@ -75,7 +82,22 @@ impl Record {
 pub struct Journal {
     path: PathBuf,
     known: HashSet<Record>,
-    file: Mutex<File>,
+    written: Mutex<Written>,
+}
+
+/// The file, and the lines on the way to it.
+struct Written {
+    file: File,
+    waiting: Vec<u8>,
+    since: Instant,
+}
+
+impl Written {
+    fn write(&mut self) -> io::Result<()> {
+        let done = self.file.write_all(&self.waiting);
+        self.waiting.clear();
+        done
+    }
 }
 
 impl Journal {
@@ -107,7 +129,8 @@ impl Journal {
                 HashSet::new()
             }
         };
-        Ok(Self { path: path.to_path_buf(), known, file: Mutex::new(file) })
+        let written = Written { file, waiting: Vec::new(), since: Instant::now() };
+        Ok(Self { path: path.to_path_buf(), known, written: Mutex::new(written) })
     }
 
     /// Whether nothing was finished before.
@@ -120,23 +143,45 @@ impl Journal {
         self.known.contains(record)
     }
 
-    /// Notes a file that is in place. One write, so that a crash tears at most the last line.
+    /// Notes a file that is in place.
     pub fn add(&self, target: &Path, record: &Record, sum: u64) -> Result<(), ItemFailure> {
         let line = Line {
             target: target.to_path_buf(),
             key: format!("{:032x}", record.0),
             sum: format!("{sum:016x}"),
         };
-        let written = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|mut line| {
+        let noted = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
-            self.file.lock().unwrap_or_else(PoisonError::into_inner).write_all(&line)
+            self.note(&line)
         });
-        written.map_err(|error| unusable(&self.path, &error))
+        noted.map_err(|error| unusable(&self.path, &error))
+    }
+
+    /// Whole lines go in one write, so that a crash tears at most the last.
+    fn note(&self, line: &[u8]) -> io::Result<()> {
+        let mut written = self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        if written.waiting.is_empty() {
+            written.since = Instant::now();
+        }
+        written.waiting.extend_from_slice(line);
+        let is_due = written.waiting.len() >= GROUP_BYTES || written.since.elapsed() >= GROUP_TIME;
+        if is_due { written.write() } else { Ok(()) }
+    }
+
+    /// Writes what is on the way. What is not written is only copied again.
+    pub fn flush(&self) {
+        let _ = self.written.lock().unwrap_or_else(PoisonError::into_inner).write();
     }
 
     /// The stage is complete: nothing to remember. A journal that stays only costs the next run some look-ups.
     pub fn remove(&self) {
         let _ = std::fs::remove_file(&self.path);
+    }
+}
+
+impl Drop for Journal {
+    fn drop(&mut self) {
+        self.flush();
     }
 }
 

@@ -4,6 +4,9 @@
 //! are known early, while there is room), entries to copy. Entries travel in chunks, because waking a thread costs more than
 //! copying a small file.
 //!
+//! Workers are kept in different directories as far as there are some: two that make files in one directory wait for each other.
+//! A worker stays where it was; else it goes where nobody is; else to the oldest chunk.
+//!
 //! Limits: [`NAMES_MAX`] names and [`READY_MAX`] entries wait, a few hundred bytes each plus the name; the walker waits when
 //! the names are full, looking stops when the entries are.
 //!
@@ -16,13 +19,20 @@ use std::time::Duration;
 
 use super::copy::Large;
 use super::entry::{Entry, Looked};
+use super::node::Node;
+use crate::request::StageOptions;
 
 /// Names waiting to be looked at.
 const NAMES_MAX: usize = 16 * 1024;
 /// Entries waiting to be copied.
 const READY_MAX: usize = 16 * 1024;
+/// Chunks among which a worker looks for its directory.
+const CHOICE_MAX: usize = 128;
 /// How long a waiter sleeps at most before it looks whether it should stop.
 const WAIT: Duration = Duration::from_millis(50);
+
+/// The place of a worker that has done nothing yet.
+const NOWHERE: usize = 0;
 
 /// One piece of work.
 pub enum Task<'r> {
@@ -49,6 +59,8 @@ struct State<'r> {
     names_count: usize,
     ready: VecDeque<Vec<Looked>>,
     ready_count: usize,
+    /// In which directory each worker is, by the address of its node. A preference and nothing else: an address may be stale.
+    places: [usize; StageOptions::WORKERS_MAX],
     /// Tasks taken and not done; they may still bring new work.
     busy: usize,
     waiting: usize,
@@ -63,6 +75,7 @@ impl<'r> Queue<'r> {
             names_count: 0,
             ready: VecDeque::new(),
             ready_count: 0,
+            places: [NOWHERE; StageOptions::WORKERS_MAX],
             busy: 0,
             waiting: 0,
             walked: false,
@@ -136,15 +149,20 @@ impl<'r> Queue<'r> {
         }
     }
 
-    /// The next task; waits for one. `None` when all is done or `stopping`. A worker that is not `allowed` waits.
-    pub fn take(&self, allowed: &dyn Fn() -> bool, stopping: &dyn Fn() -> bool) -> Option<Task<'r>> {
+    /// The next task for a worker; waits for one. `None` when all is done or `stopping`. A worker that is not `allowed` waits.
+    pub fn take(
+        &self,
+        worker: usize,
+        allowed: &dyn Fn() -> bool,
+        stopping: &dyn Fn() -> bool,
+    ) -> Option<Task<'r>> {
         let mut state = self.lock();
         loop {
             if stopping() || state.is_over() {
                 return None;
             }
             if allowed()
-                && let Some(task) = state.next()
+                && let Some(task) = state.next(worker)
             {
                 state.busy += 1;
                 if state.names_count < NAMES_MAX {
@@ -177,7 +195,7 @@ impl<'r> State<'r> {
             && self.ready.is_empty()
     }
 
-    fn next(&mut self) -> Option<Task<'r>> {
+    fn next(&mut self, worker: usize) -> Option<Task<'r>> {
         while let Some(file) = self.large.front() {
             if let Some(range) = file.next_range() {
                 return Some(Task::Range(Arc::clone(file), range));
@@ -185,13 +203,62 @@ impl<'r> State<'r> {
             self.large.pop_front();
         }
         if self.ready_count < READY_MAX
-            && let Some(chunk) = self.names.pop_front()
+            && let Some(chunk) = choose(&mut self.names, &mut self.places, worker, |entry| &entry.dir)
         {
             self.names_count -= chunk.len();
             return Some(Task::Look(chunk));
         }
-        let chunk = self.ready.pop_front()?;
+        let chunk = choose(&mut self.ready, &mut self.places, worker, |looked| &looked.entry.dir)?;
         self.ready_count -= chunk.len();
         Some(Task::Copy(chunk))
+    }
+}
+
+/// Takes the chunk that suits a worker best, see the module, and notes where it is now.
+fn choose<T>(
+    chunks: &mut VecDeque<Vec<T>>,
+    places: &mut [usize],
+    worker: usize,
+    directory: impl Fn(&T) -> &Arc<Node>,
+) -> Option<Vec<T>> {
+    let place = |chunk: &Vec<T>| chunk.first().map_or(NOWHERE, |first| Arc::as_ptr(directory(first)).addr());
+    let nearby = || chunks.iter().take(CHOICE_MAX).map(place);
+    let own = places.get(worker).copied().unwrap_or(NOWHERE);
+    let index = nearby()
+        .position(|at| at == own)
+        .or_else(|| nearby().position(|at| !places.contains(&at)))
+        .unwrap_or_default();
+    let chunk = chunks.remove(index)?;
+    if let Some(at) = places.get_mut(worker) {
+        *at = place(&chunk);
+    }
+    Some(chunk)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::PathBuf;
+
+    use super::super::node::Target;
+    use super::*;
+
+    fn directory() -> Arc<Node> {
+        Node::new(None, PathBuf::new(), Target { path: PathBuf::new(), is_fresh: true }, None)
+    }
+
+    #[test]
+    fn a_worker_stays_in_its_directory_and_keeps_away_from_others() {
+        let (one, other) = (directory(), directory());
+        let mut chunks: VecDeque<_> = [&one, &one, &other, &one].map(|dir| vec![Arc::clone(dir)]).into();
+        let mut places = [NOWHERE; 2];
+        let mut taken_by = |worker| {
+            let chunk = choose(&mut chunks, &mut places, worker, |dir| dir)?;
+            Some(if Arc::ptr_eq(&chunk[0], &one) { "one" } else { "other" })
+        };
+        assert_eq!(taken_by(0), Some("one"));
+        assert_eq!(taken_by(1), Some("other"));
+        assert_eq!(taken_by(0), Some("one"));
+        assert_eq!(taken_by(1), Some("one"), "there is nothing else");
+        assert_eq!(taken_by(0), None);
     }
 }

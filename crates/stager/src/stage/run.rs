@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -26,6 +26,10 @@ use crate::tree::{Cause, Tree, TreeError};
 /// finds and replaces what a crash left, and two different stages never meet.
 pub const TEMPORARY_PREFIX: &str = ".forebay-part-";
 
+/// In this time a stage needs no forecast of the time left and no memory of what is done: copying all of it again costs less than
+/// keeping the account.
+const YOUNG: Duration = Duration::from_millis(500);
+
 /// See the module.
 pub struct Run<'r> {
     pub request: &'r StageRequest<'r>,
@@ -42,11 +46,14 @@ pub struct Run<'r> {
     pub privileged: bool,
     /// Whether sharing blocks instead of copying has not been refused yet.
     pub may_clone: AtomicBool,
+    /// Workers where nobody says how many. Asked for once: the answer is read from a dozen files of the kernel.
+    workers_by_cores: usize,
     /// Threads at work.
     pub running: Running,
     cancel: &'r CancelToken,
     stopped: AtomicBool,
     identity: u64,
+    started: Instant,
 }
 
 impl<'r> Run<'r> {
@@ -71,10 +78,12 @@ impl<'r> Run<'r> {
             uid: rustix::process::geteuid().as_raw(),
             privileged: rustix::process::geteuid().is_root(),
             may_clone: AtomicBool::new(true),
+            workers_by_cores: workers_by_cores(),
             running: Running::default(),
             cancel,
             stopped: AtomicBool::new(false),
             identity,
+            started: Instant::now(),
         })
     }
 
@@ -108,10 +117,25 @@ impl<'r> Run<'r> {
         }
     }
 
+    /// Whether entries are looked at before their turn, for the totals. A look costs a tenth of copying a small file. Where a
+    /// crash has left finished files, they have to be found first.
+    pub fn looks_ahead(&self) -> bool {
+        self.is_resumed() || self.started.elapsed() > YOUNG
+    }
+
+    /// The journal, once there is something worth to be remembered.
+    pub fn remembers(&self) -> Option<&Journal> {
+        self.journal.as_ref().filter(|_| self.is_resumed() || self.started.elapsed() > YOUNG)
+    }
+
+    fn is_resumed(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| !journal.is_empty())
+    }
+
     /// Workers that may work at this moment.
     pub fn workers(&self) -> usize {
         let wanted = self.options.tuning.workers().or(self.options.workers);
-        wanted.unwrap_or_else(workers_by_cores).clamp(1, StageOptions::WORKERS_MAX)
+        wanted.unwrap_or(self.workers_by_cores).clamp(1, StageOptions::WORKERS_MAX)
     }
 
     /// Bytes per second allowed at this moment.

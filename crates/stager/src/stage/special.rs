@@ -28,7 +28,7 @@ fn make(run: &Run<'_>, target: &Path, how: &dyn Fn(&Path) -> Result<(), TreeErro
 fn put(run: &Run<'_>, entry: &Entry, target: &Path, found: &Metadata) -> Result<(), ItemFailure> {
     let temporary = run.temporary(target);
     let done = run.target().lstat(&temporary).and_then(|current| {
-        attributes::give(run, entry, found, &current, &|change| {
+        attributes::give(run, entry, found, &current.into(), &|change| {
             run.target().set_metadata(&temporary, change)
         })?;
         run.target().rename(&temporary, target)

@@ -111,7 +111,7 @@ impl<'w, 'r> Walker<'w, 'r> {
         };
         let above = source.parent().unwrap_or(Path::new("")).to_path_buf();
         let dir = Node::new(None, above, Target { path: directory, is_fresh: false }, None);
-        self.push(Entry { dir, name: name.to_owned(), renamed: Some(renamed.to_owned()), named: true });
+        self.push(Entry { dir, name: name.into(), renamed: Some(renamed.into()), kind: None, named: true });
         Ok(())
     }
 
@@ -309,7 +309,7 @@ impl<'w, 'r> Walker<'w, 'r> {
         if kind != EntryKind::Directory {
             level.node.enter();
             let dir = Arc::clone(&level.node);
-            self.push(Entry { dir, name: entry.name, renamed: None, named: false });
+            self.push(Entry { dir, name: entry.name.into(), renamed: None, kind: Some(kind), named: false });
             return Step::Within;
         }
         if deep {

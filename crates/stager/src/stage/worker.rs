@@ -14,35 +14,48 @@ use crate::tree::EntryKind;
 pub fn work(run: &Run<'_>, index: usize) {
     let mut buffer = vec![0; PIECE_BYTES];
     let allowed = || index < run.workers();
-    while let Some(task) = run.queue.take(&allowed, &|| run.stopping()) {
+    while let Some(task) = run.queue.take(index, &allowed, &|| run.stopping()) {
         match task {
             Task::Range(file, range) => copy::range(run, &file, range, &mut buffer),
-            Task::Look(chunk) => look(run, chunk),
+            Task::Look(chunk) if run.looks_ahead() => look(run, chunk),
+            Task::Look(chunk) => copy_chunk(run, unlooked(run, chunk), &mut buffer),
             Task::Copy(chunk) => copy_chunk(run, chunk, &mut buffer),
         }
         run.queue.done();
     }
 }
 
+/// Looks at entries, so that the totals are known before they are copied.
 fn look(run: &Run<'_>, chunk: Vec<Entry>) {
-    let mut ready = Vec::with_capacity(chunk.len());
-    for entry in chunk {
-        if run.stopping() {
-            return;
-        }
-        let path = entry.source();
-        match run.source().lstat(&path) {
-            Ok(found) => {
-                if found.kind == EntryKind::Regular {
-                    run.account.bytes_found.add(found.size);
-                }
-                ready.push(Looked { entry, found });
+    let ready = chunk.into_iter().map_while(|entry| (!run.stopping()).then(|| look_at(run, entry))).flatten();
+    run.queue.push_ready(ready.collect());
+}
+
+fn look_at(run: &Run<'_>, entry: Entry) -> Option<Looked> {
+    let path = entry.source();
+    let found = run.source().lstat(&path);
+    run.account.entries_looked.add(1);
+    match found {
+        Ok(found) => {
+            if found.kind == EntryKind::Regular {
+                run.account.bytes_found.add(found.size);
             }
-            Err(error) => leave(run, &entry, Some(run.source_failure(&path, error))),
+            Some(Looked { entry, found: Some(found) })
         }
-        run.account.entries_looked.add(1);
+        Err(error) => {
+            leave(run, &entry, Some(run.source_failure(&path, error)));
+            None
+        }
     }
-    run.queue.push_ready(ready);
+}
+
+/// Entries to be copied without having been looked at, except where that is needed to know what to do.
+fn unlooked(run: &Run<'_>, chunk: Vec<Entry>) -> Vec<Looked> {
+    let pass = |entry: Entry| match entry.kind {
+        Some(EntryKind::Regular) => Some(Looked { entry, found: None }),
+        _ => look_at(run, entry),
+    };
+    chunk.into_iter().filter_map(pass).collect()
 }
 
 /// An entry is done with, one way or the other.
@@ -64,7 +77,7 @@ fn copy_chunk(run: &Run<'_>, chunk: Vec<Looked>, buffer: &mut [u8]) {
     let batch_max = (BATCHED_MAX / run.workers()).clamp(1, BATCH_MAX);
     let mut batch: Vec<Due> = Vec::with_capacity(batch_max);
     for looked in chunk {
-        let is_large = looked.found.size > PIECE_BYTES as u64;
+        let is_large = looked.found.is_some_and(|found| found.size > PIECE_BYTES as u64);
         if let Some(due) = place(run, looked, buffer) {
             if batch.first().is_some_and(|first| !Arc::ptr_eq(&first.entry.dir, &due.entry.dir)) {
                 copy::batch(run, std::mem::take(&mut batch), buffer);
@@ -84,6 +97,7 @@ fn place(run: &Run<'_>, looked: Looked, buffer: &mut [u8]) -> Option<Due> {
         return None;
     }
     let Looked { entry, found } = looked;
+    let Some(found) = found else { return Some(Due::unlooked(entry)) };
     if entry.named && found.kind != EntryKind::Regular {
         let path = shown(run.source(), &entry.source());
         let failure = ItemFailure { path, reason: Reason::NotRegularFile { kind: found.kind } };
