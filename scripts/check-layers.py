@@ -33,7 +33,7 @@ ALLOWED = {
     "testkit": set(),
 }
 PURE = {"model", "directive", "wire"}
-PURE_MAY_USE = {"serde", "thiserror"}
+PURE_MAY_USE = {"blake3", "serde", "thiserror"}
 
 
 def short(name):

@@ -38,6 +38,26 @@ pub struct Extent {
     pub mtime: Timestamp,
 }
 
+/// One substripe file of a listing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// Whose content it holds.
+    pub file: FileId,
+    /// Which of the server's substripe files of that file.
+    pub substripe: u32,
+    /// How far it reaches.
+    pub extent: Extent,
+}
+
+/// Some of the substripe files of a namespace on one fragment.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// In no order that means anything; all substripe files of one file are in the same listing.
+    pub entries: Vec<Listed>,
+    /// Where to go on; `None` at the end.
+    pub next: Option<u64>,
+}
+
 /// Space of one fragment, in bytes and inodes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FragmentSpace {
@@ -65,6 +85,10 @@ pub trait DataService: Send + Sync {
 
     /// How far each substripe file reaches and when it was last changed; one that is not there has length 0.
     fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>>;
+
+    /// The substripe files from a cookie on (0: from the start): some thousands at a time. What is made or removed
+    /// meanwhile may be in the listing or not; everything else is in it once.
+    fn list(&self, cookie: u64) -> Result<Listing>;
 
     /// Space of the fragment.
     fn space(&self) -> Result<FragmentSpace>;

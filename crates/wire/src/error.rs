@@ -86,6 +86,21 @@ pub enum FsError {
     /// An earlier sync of a fragment failed: what it holds can be read, nothing more is written to it.
     #[error("a fragment failed to reach its disk earlier: it can only be read")]
     Poisoned,
+    /// The server cannot be reached and has not been for longer than one waits for it; it may come back.
+    #[error("the server cannot be reached")]
+    Unreachable,
+    /// It would have to wait, and was asked not to.
+    #[error("would have to wait")]
+    WouldBlock,
+    /// Those who are waited for wait, directly or not, for the one who asks.
+    #[error("waiting would never end")]
+    Deadlock,
+    /// The request was called back before it was carried out.
+    #[error("called back")]
+    Interrupted,
+    /// A limit on locks is reached.
+    #[error("no more locks")]
+    NoLocks,
     /// A record of the file system's own is damaged or of an unknown version.
     #[error("damaged on disk: {what}")]
     Damaged {

@@ -1,8 +1,9 @@
 //! What client and servers of the file system say to each other.
 //!
 //! Typed requests and answers, and the two services that carry them: the metadata service, one per namespace, and the
-//! data service, one per fragment. Today both are called in the same process; requests are lists of ranges over one
-//! contiguous buffer so that a network can carry them without another copy. Pure: no file, no clock, no thread.
+//! data service, one per fragment. They are called in the same process or over connections, by the messages of [`message`];
+//! requests are lists of ranges over one contiguous buffer so that a network carries them without another copy. Pure: no
+//! file, no clock, no thread.
 
 pub mod attr;
 pub mod data;
@@ -10,10 +11,13 @@ pub mod entry;
 pub mod error;
 pub mod flags;
 pub mod lock;
+pub mod message;
 pub mod metadata;
+pub mod proof;
+pub mod ticket;
 
 pub use attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
-pub use data::{DataService, Extent, FileId, FragmentSpace, Share, Span};
+pub use data::{DataService, Extent, FileId, FragmentSpace, Listed, Listing, Share, Span};
 pub use entry::DirEntry;
 pub use error::{FsError, Result};
 pub use flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
@@ -22,3 +26,5 @@ pub use lock::{
     LockService, WaitId,
 };
 pub use metadata::{Directory, MetadataService, NewObject, Placement, Sharing, Stub, WriteLimits};
+pub use proof::Secret;
+pub use ticket::{Rights, Ticket, TicketKey};
