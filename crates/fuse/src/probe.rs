@@ -55,6 +55,9 @@ pub enum Obstacle {
     HelperNotSetuid(PathBuf),
     /// Set-uid programs have no effect on the file system that `fusermount3` is on.
     HelperOnNosuid(PathBuf),
+    /// `fusermount3` looks a mount up in this file before it takes it away; without it mounts could be made, and never
+    /// be removed.
+    NoMountTable(PathBuf),
     /// This process may not gain privileges (`no_new_privs`), so the helper could not either.
     NoNewPrivileges,
 }
@@ -70,6 +73,12 @@ impl fmt::Display for Obstacle {
             Obstacle::NoHelper => write!(f, "fusermount3 is not installed (package fuse3)"),
             Obstacle::HelperNotSetuid(path) => write!(f, "{} is not set-uid root", path.display()),
             Obstacle::HelperOnNosuid(path) => write!(f, "{} is on a nosuid file system", path.display()),
+            Obstacle::NoMountTable(path) => write!(
+                f,
+                "there is no {0}, without which fusermount3 can mount and not unmount (an operator can make it: \
+                 ln -s ../proc/self/mounts {0})",
+                path.display()
+            ),
             Obstacle::NoNewPrivileges => {
                 write!(f, "this process may not gain privileges, so fusermount3 cannot mount for it")
             }
@@ -99,11 +108,14 @@ fn obstacle(device: bool, may_mount: bool, helper: Option<&Path>) -> Option<Obst
     match helper {
         None => Some(Obstacle::NoHelper),
         Some(_) if device::open().is_err() => Some(Obstacle::DeviceClosed),
-        Some(helper) => helper_obstacle(helper),
+        Some(helper) => helper_obstacle(helper, Path::new(MOUNT_TABLE)),
     }
 }
 
-fn helper_obstacle(helper: &Path) -> Option<Obstacle> {
+/// Where the helper looks.
+const MOUNT_TABLE: &str = "/etc/mtab";
+
+fn helper_obstacle(helper: &Path, table: &Path) -> Option<Obstacle> {
     let setuid =
         std::fs::metadata(helper).is_ok_and(|m| m.uid() == 0 && m.permissions().mode() & 0o4000 != 0);
     if !setuid {
@@ -114,6 +126,10 @@ fn helper_obstacle(helper: &Path) -> Option<Obstacle> {
     }
     if rustix::thread::no_new_privs().unwrap_or(false) {
         return Some(Obstacle::NoNewPrivileges);
+    }
+    // Opened, not looked at: a link that leads nowhere is no table.
+    if std::fs::File::open(table).is_err() {
+        return Some(Obstacle::NoMountTable(table.into()));
     }
     None
 }
@@ -137,9 +153,23 @@ mod tests {
         assert_eq!(obstacle(false, false, None), Some(Obstacle::NoDevice));
         assert_eq!(obstacle(true, true, None), None);
         assert_eq!(
-            helper_obstacle(Path::new("/bin/true")),
+            helper_obstacle(Path::new("/bin/true"), Path::new(MOUNT_TABLE)),
             Some(Obstacle::HelperNotSetuid("/bin/true".into()))
         );
+    }
+
+    #[test]
+    fn a_helper_that_could_not_unmount_is_an_obstacle() {
+        let helper = find_helper().expect("the tests need fuse3");
+        let place = tempfile::tempdir().unwrap();
+        let table = place.path().join("mtab");
+        assert_eq!(helper_obstacle(&helper, Path::new(MOUNT_TABLE)), None);
+        let missing = Obstacle::NoMountTable(table.clone());
+        assert_eq!(helper_obstacle(&helper, &table), Some(missing.clone()));
+        std::os::unix::fs::symlink("nowhere", &table).unwrap();
+        assert_eq!(helper_obstacle(&helper, &table), Some(missing.clone()));
+        let text = missing.to_string();
+        assert!(text.contains("ln -s ../proc/self/mounts"), "{text}");
     }
 
     #[test]
