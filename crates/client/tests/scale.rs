@@ -9,7 +9,47 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use support::*;
 
-const MANY: usize = 100_000;
+/// Names in the large directory; `FOREBAY_TEST_NAMES` sets another number, as `make soak` does.
+fn many() -> usize {
+    let given = std::env::var("FOREBAY_TEST_NAMES").ok();
+    given.map_or(100_000, |text| text.parse().expect("FOREBAY_TEST_NAMES is a number"))
+}
+
+/// Says what a stretch of work took, for the runs with many more names than usual.
+struct Account {
+    begun: std::time::Instant,
+    processor: (f64, f64),
+}
+
+impl Account {
+    fn begin() -> Account {
+        Account { begun: std::time::Instant::now(), processor: processor_time() }
+    }
+
+    fn tell(&mut self, what: &str) {
+        let status = std::fs::read_to_string("/proc/self/status").unwrap();
+        let memory = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap().trim();
+        let (ours, kernel) = processor_time();
+        let (before, kernel_before) = std::mem::replace(&mut self.processor, (ours, kernel));
+        println!(
+            "{what}: {:.1} s ({:.1} s of the processor in the code, {:.1} s in the kernel), resident {memory}",
+            self.begun.elapsed().as_secs_f64(),
+            ours - before,
+            kernel - kernel_before,
+        );
+        self.begun = std::time::Instant::now();
+    }
+}
+
+/// Seconds of this process so far, outside of the kernel and in it.
+fn processor_time() -> (f64, f64) {
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let text = std::fs::read_to_string("/proc/self/stat").unwrap();
+    // The fields after the name, which may hold blanks; the first of them is the third of all.
+    let mut fields = text.rsplit(") ").next().unwrap().split(' ').skip(11);
+    let mut seconds = || fields.next().unwrap().parse::<f64>().unwrap() / TICKS_PER_SECOND;
+    (seconds(), seconds())
+}
 
 fn list(i: &Instance, handle: forebay_client::Handle, at_a_time: usize) -> Vec<OsString> {
     let (mut names, mut cookie) = (Vec::new(), 0);
@@ -33,11 +73,13 @@ fn list(i: &Instance, handle: forebay_client::Handle, at_a_time: usize) -> Vec<O
 }
 
 #[test]
-fn a_hundred_thousand_names() {
+fn a_directory_with_very_many_names() {
+    let many = many();
+    let mut account = Account::begin();
     let i = Instance::new(Shape::striped());
     let v = &i.volume;
     let d = v.mkdir(me(), Ino::ROOT, OsStr::new("d"), 0o755).unwrap();
-    for n in 0..MANY {
+    for n in 0..many {
         let attr = v.mknod(me(), d.ino, OsStr::new(&format!("name{n}")), 0o100_644, 0).unwrap();
         if n % 2 == 0 {
             // The others stay known, as to a kernel with much memory.
@@ -45,9 +87,12 @@ fn a_hundred_thousand_names() {
         }
     }
     let handle = v.opendir(me(), d.ino).unwrap();
+    account.tell(&format!("made {many} names"));
     let names = list(&i, handle, 57);
-    assert_eq!(names.len(), MANY);
-    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), MANY);
+    assert_eq!(names.len(), many);
+    assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), many);
+    drop(names);
+    account.tell("listed, 57 at a time");
     // Removed while it is listed, as rm -r does: all names that stay are seen once.
     let mut seen = BTreeSet::new();
     let mut cookie = 0;
@@ -72,9 +117,10 @@ fn a_hundred_thousand_names() {
             }
         }
     }
-    assert_eq!(seen.len(), MANY);
-    assert_eq!(list(&i, handle, 1000).len(), MANY / 10);
+    assert_eq!(seen.len(), many);
+    assert_eq!(list(&i, handle, 1000).len(), many / 10);
     v.releasedir(handle).unwrap();
+    account.tell("listed and removed nine of ten");
 }
 
 #[test]
