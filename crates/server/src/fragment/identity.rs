@@ -15,15 +15,15 @@ const RECORD: &str = "fragment.json";
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Identity {
+pub(crate) struct Identity {
     /// Version of the layout on disk.
-    format: u32,
+    pub(crate) format: u32,
     /// Random number that all fragments of one instance share, hexadecimal.
-    instance: String,
+    pub(crate) instance: String,
     /// Position of this fragment.
-    index: u32,
+    pub(crate) index: u32,
     /// Fragments of the instance.
-    count: u32,
+    pub(crate) count: u32,
 }
 
 /// Sees to it that the fragments belong together and are all there, in order.
@@ -45,7 +45,8 @@ pub(crate) fn check_or_write(fragments: &[Fragment]) -> Result<()> {
     Ok(())
 }
 
-fn read(fragment: &Fragment) -> Result<Option<Identity>> {
+/// What a fragment says that it is; `None` when it says nothing.
+pub(crate) fn read(fragment: &Fragment) -> Result<Option<Identity>> {
     let Some(content) = read_file(&fragment.root, RECORD)? else { return Ok(None) };
     let record = serde_json::from_slice(&content);
     record.map(Some).map_err(|_| FsError::Damaged { what: "fragment.json cannot be read" })

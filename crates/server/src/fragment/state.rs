@@ -56,6 +56,16 @@ pub(crate) fn write_closed(fragment: &Fragment, state: State) -> Result<()> {
     write(fragment, &State { clean: boot.is_some(), boot: boot.unwrap_or_default(), ..state })
 }
 
+/// Says that the counters are out of date, so that the next open walks. Nothing to do where there is no record.
+pub(crate) fn forget_counters(fragment: &Fragment) -> Result<()> {
+    let Some(content) = read_file(&fragment.root, RECORD)? else { return Ok(()) };
+    match serde_json::from_slice::<State>(&content) {
+        Ok(state) => write_open(fragment, state.next_file),
+        // A record that cannot be read does not count already.
+        Err(_) => Ok(()),
+    }
+}
+
 fn write(fragment: &Fragment, state: &State) -> Result<()> {
     let text =
         serde_json::to_vec(state).map_err(|_| FsError::Damaged { what: "state.json cannot be written" })?;
