@@ -11,6 +11,7 @@
 //!
 //! Any thread may call. Lock order: the table of shares, then nothing.
 
+mod list;
 mod paths;
 pub(crate) mod share;
 
@@ -18,7 +19,7 @@ use crate::content;
 use crate::descriptors::DataDescriptors;
 use crate::fragment::{Fragment, make_directory};
 use crate::host::host;
-use forebay_wire::{DataService, Extent, FileId, FragmentSpace, Result, Share, Timestamp};
+use forebay_wire::{DataService, Extent, FileId, FragmentSpace, Listing, Result, Share};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use share::LocalShare;
@@ -88,11 +89,7 @@ impl LocalData {
     fn extent(&self, file: FileId, substripe: u32) -> Result<Extent> {
         let path = substripe_path(file, substripe);
         match rustix::fs::statat(&self.directory, &path, AtFlags::SYMLINK_NOFOLLOW) {
-            Ok(stat) => Ok(Extent {
-                length: stat.st_size as u64,
-                blocks: stat.st_blocks as u64,
-                mtime: Timestamp { secs: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 },
-            }),
+            Ok(stat) => Ok(list::extent_of(&stat)),
             Err(Errno::NOENT) => Ok(Extent::default()),
             Err(errno) => Err(host("stat of substripe")(errno)),
         }
@@ -130,6 +127,10 @@ impl DataService for LocalData {
 
     fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
         (0..substripes).map(|substripe| self.extent(file, substripe)).collect()
+    }
+
+    fn list(&self, cookie: u64) -> Result<Listing> {
+        list::list(&self.directory, cookie)
     }
 
     fn space(&self) -> Result<FragmentSpace> {

@@ -1,8 +1,8 @@
 //! The substripe files of one file on one fragment, open while somebody holds the share.
 //!
 //! Each substripe file is a slot: not looked at, absent, closed to save a descriptor, or open. The slot's lock is held
-//! shared while its descriptor is used, exclusively only to open and close it: readers and writers never wait for each
-//! other here.
+//! shared by those who read and write, who never wait for each other here, and exclusively to open and close it and by
+//! those who cut, punch or allocate: with several clients nobody else keeps them apart.
 //!
 //! A slot is *dirty* from a write to the sync that covers it, and from the start when the file may hold data that an
 //! earlier, closed share wrote: a sync has to cover that as well. It is *new* from when its name was made to the sync of
@@ -88,6 +88,31 @@ impl LocalShare {
         }
     }
 
+    /// Uses a substripe file while nobody else does; does nothing when there is none and it is not to be made.
+    fn alone(
+        &self,
+        service: &LocalData,
+        substripe: u32,
+        make: bool,
+        operation: impl Fn(Content<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let slot = self.slot(substripe)?;
+        loop {
+            match &*slot.state.write().unwrap_or_else(PoisonError::into_inner) {
+                State::Open(fd) => {
+                    slot.lately_used.store(true, Relaxed);
+                    let meter = &service.fragment.meter;
+                    let done = operation(Content { fd: fd.as_fd(), accounting: &slot.accounting, meter });
+                    slot.dirty.store(true, Relaxed);
+                    return done;
+                }
+                State::Absent if !make => return Ok(()),
+                State::Absent | State::Unknown | State::Closed => {}
+            }
+            self.open(service, substripe, slot, make)?;
+        }
+    }
+
     /// Moves a slot on from whatever it is to open, or to absent.
     fn open(&self, service: &LocalData, substripe: u32, slot: &Slot, make: bool) -> Result<()> {
         {
@@ -166,12 +191,7 @@ impl LocalShare {
     ) -> Result<()> {
         let service = &*self.service;
         service.fragment.writable()?;
-        let change = |content: Content<'_>, slot: &Slot| {
-            let done = operation(content);
-            slot.dirty.store(true, Relaxed);
-            done
-        };
-        self.with(service, substripe, make, change).map(|_| ())
+        self.alone(service, substripe, make, operation)
     }
 
     fn sync_names(&self, service: &LocalData) -> Result<()> {
