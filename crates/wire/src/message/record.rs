@@ -16,6 +16,13 @@ macro_rules! record {
                 Ok($name { $($field: $crate::message::codec::Field::take(from)?,)* })
             }
         }
+
+        #[cfg(test)]
+        impl $crate::message::tests::sample::Sample for $name {
+            fn sample(from: &mut $crate::message::tests::sample::Source) -> Self {
+                $name { $($field: $crate::message::tests::sample::Sample::sample(from),)* }
+            }
+        }
     };
 }
 
@@ -74,6 +81,16 @@ macro_rules! messages {
                     kind => Err($crate::message::DecodeError::UnknownKind { kind }),
                 }
             }
+
+            /// A message of a kind, with fields from a source.
+            #[cfg(test)]
+            pub(crate) fn sample(kind: u16, from: &mut $crate::message::tests::sample::Source) -> $name {
+                let _ = &from;
+                match kind {
+                    $($kind => $name::$variant $({ $($field: $crate::message::tests::sample::Sample::sample(from),)* })?,)*
+                    kind => panic!("no message of kind {kind:#06x}"),
+                }
+            }
         }
     };
 }
@@ -91,6 +108,13 @@ macro_rules! tags {
                     $($tag => Ok(<$type>::$variant),)*
                     tag => Err($crate::message::DecodeError::UnknownTag { what: $what, tag }),
                 }
+            }
+        }
+
+        #[cfg(test)]
+        impl $crate::message::tests::sample::Sample for $type {
+            fn sample(from: &mut $crate::message::tests::sample::Source) -> Self {
+                *from.one_of(&[$(<$type>::$variant,)*])
             }
         }
     };

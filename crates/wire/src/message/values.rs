@@ -25,6 +25,13 @@ macro_rules! numbers {
                 <$inner>::take(from).map($type)
             }
         }
+
+        #[cfg(test)]
+        impl super::tests::sample::Sample for $type {
+            fn sample(from: &mut super::tests::sample::Source) -> Self {
+                $type(super::tests::sample::Sample::sample(from))
+            }
+        }
     )*};
 }
 numbers!(
@@ -48,6 +55,13 @@ macro_rules! fields {
 
             fn take(from: &mut Reader<'_>) -> Result<Self, DecodeError> {
                 Ok($type { $($field: Field::take(from)?,)* })
+            }
+        }
+
+        #[cfg(test)]
+        impl super::tests::sample::Sample for $type {
+            fn sample(from: &mut super::tests::sample::Source) -> Self {
+                $type { $($field: super::tests::sample::Sample::sample(from),)* }
             }
         }
     };
