@@ -41,6 +41,12 @@ pub enum Command {
     Recover(Recover),
     /// Print the effective configuration.
     Config(PoolArguments),
+    /// Look at the configuration of a storage node's server, which --config names.
+    Serve(ServeNode),
+    /// Unmount what `forebay mount` mounted.
+    Umount(Umount),
+    /// Check the fragments of a server that does not run; --config names its configuration.
+    Fsck(Fsck),
     /// Serve one instance; started by the other commands.
     #[command(hide = true)]
     InstanceProcess {
@@ -210,4 +216,33 @@ pub struct Recover {
     /// Only show what there is to recover.
     #[arg(long, conflicts_with = "discard")]
     pub list: bool,
+}
+
+/// `forebay serve`
+#[derive(Args, Debug)]
+pub struct ServeNode {
+    /// Print the effective configuration and do nothing.
+    #[arg(long, required = true)]
+    pub print_config: bool,
+}
+
+/// `forebay umount`
+#[derive(Args, Debug)]
+pub struct Umount {
+    /// Also when somebody uses it: the path is free at once, the mount is gone with its last user.
+    #[arg(long)]
+    pub lazy: bool,
+    /// Where it is mounted.
+    pub mountpoint: PathBuf,
+}
+
+/// `forebay fsck`
+#[derive(Args, Debug)]
+pub struct Fsck {
+    /// Move what belongs to nothing to lost+found of its fragment; otherwise nothing is changed.
+    #[arg(long)]
+    pub repair: bool,
+    /// The configuration of another server on this machine, whose fragments are checked together; may be repeated.
+    #[arg(long, value_name = "FILE")]
+    pub also: Vec<PathBuf>,
 }

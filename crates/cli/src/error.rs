@@ -8,7 +8,9 @@ use crate::job::plan::Refused;
 use crate::offer::Unusable;
 use crate::state_dir::StateDirError;
 use forebay_agent::AgentError;
+use forebay_agent::node::NodeError;
 use forebay_controller::error::{OfferError, RegistryError, SetupError};
+use forebay_wire::FsError;
 use std::io;
 use std::path::PathBuf;
 
@@ -41,6 +43,17 @@ pub enum CommandError {
     /// The agent could not do it.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// A file of a server or of a mount is refused, or what it describes cannot be served.
+    #[error(transparent)]
+    Node(#[from] NodeError),
+    /// The file system said no.
+    #[error("cannot {operation}: {}", explained(source))]
+    FileSystem {
+        /// What was tried.
+        operation: String,
+        /// Why not.
+        source: FsError,
+    },
     /// A file cannot be read or written.
     #[error("cannot {operation} {path:?}: {source}")]
     File {
@@ -98,6 +111,11 @@ impl CommandError {
         move |source| CommandError::File { operation, path, source }
     }
 
+    /// A failed operation of the file system.
+    pub fn file_system(operation: String) -> impl FnOnce(FsError) -> CommandError {
+        move |source| CommandError::FileSystem { operation, source }
+    }
+
     /// The status of the command.
     pub fn exit(&self) -> Exit {
         match self {
@@ -105,16 +123,22 @@ impl CommandError {
             | CommandError::Option { .. }
             | CommandError::UnknownJob { .. }
             | CommandError::JobRuns { .. } => Exit::Usage,
-            CommandError::Config(_) | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
+            CommandError::Node(NodeError::NotOurs { .. } | NodeError::InUse { .. }) => Exit::Unavailable,
+            CommandError::Node(NodeError::Unmount { .. } | NodeError::Agent(_)) => Exit::Software,
+            CommandError::Config(_) | CommandError::Node(_) | CommandError::Offer(OfferError::Invalid(_)) => {
+                Exit::Configuration
+            }
             CommandError::Directives(_) | CommandError::Refused { .. } => Exit::Directives,
             CommandError::Setup { source: SetupError::Registry(_), .. } => Exit::Software,
             CommandError::Setup { .. } | CommandError::NoNode(_) | CommandError::Offer(_) => {
                 Exit::Unavailable
             }
             CommandError::Agent(_) => Exit::SetUp,
-            CommandError::Registry(_) | CommandError::File { .. } | CommandError::Signals(_) => {
-                Exit::Software
-            }
+            CommandError::FileSystem { source: FsError::Busy, .. } => Exit::Unavailable,
+            CommandError::Registry(_)
+            | CommandError::FileSystem { .. }
+            | CommandError::File { .. }
+            | CommandError::Signals(_) => Exit::Software,
         }
     }
 }
@@ -122,6 +146,14 @@ impl CommandError {
 impl From<SetupError> for CommandError {
     fn from(source: SetupError) -> CommandError {
         CommandError::Setup { source, advice: None }
+    }
+}
+
+/// What the file system calls busy is, for whom starts a command, a process that serves already.
+fn explained(error: &FsError) -> String {
+    match error {
+        FsError::Busy => "a process serves it now; end that first".into(),
+        other => other.to_string(),
     }
 }
 

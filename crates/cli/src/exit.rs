@@ -10,6 +10,10 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything worked.
     Success,
+    /// `fsck` found something, and repaired all of it.
+    Corrected,
+    /// `fsck` found something that it did not repair.
+    Uncorrected,
     /// `check` found errors; wrong options.
     Usage,
     /// The script's directives were refused; nothing was run.
@@ -35,7 +39,9 @@ impl Exit {
     pub fn status(self) -> u8 {
         match self {
             Exit::Success => 0,
+            Exit::Corrected => 1,
             Exit::Usage => 2,
+            Exit::Uncorrected => 4,
             Exit::Directives => 65,
             Exit::Unavailable => 69,
             Exit::Software => 70,

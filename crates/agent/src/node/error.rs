@@ -1,5 +1,8 @@
 //! Why a server does not start or an instance is not mounted, before anything was said on the network.
 
+use crate::error::AgentError;
+use crate::holders::Holders;
+use forebay_model::ids::InstanceId;
 use std::io;
 use std::path::PathBuf;
 
@@ -73,4 +76,45 @@ pub enum NodeError {
         /// What it is, and what was expected.
         problem: String,
     },
+    /// Configurations of servers of one instance that cannot both be right.
+    #[error(
+        "{path:?} is refused: it describes instance {instance} otherwise than another configuration does: servers and \
+         namespaces have to be the same, positions and fragments different"
+    )]
+    Disagree {
+        /// The later file.
+        path: PathBuf,
+        /// The instance.
+        instance: InstanceId,
+    },
+    /// Nothing of ours is mounted there.
+    #[error(
+        "nothing of forebay is mounted at {path:?}{}",
+        found.as_deref().map(|kind| format!(", but a file system of type {kind}")).unwrap_or_default()
+    )]
+    NotOurs {
+        /// Where.
+        path: PathBuf,
+        /// Type of what is mounted there.
+        found: Option<String>,
+    },
+    /// Somebody uses the mount.
+    #[error("{path:?} is in use: {holders}; end that, or give --lazy")]
+    InUse {
+        /// Where.
+        path: PathBuf,
+        /// By whom.
+        holders: Holders,
+    },
+    /// The system does not unmount.
+    #[error("cannot unmount {path:?}: {source}")]
+    Unmount {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The mount table cannot be read.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
 }

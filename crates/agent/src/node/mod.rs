@@ -7,12 +7,16 @@
 mod document;
 mod endpoint;
 mod error;
+mod fsck;
 mod instance_file;
 mod secret;
 mod server_config;
+mod umount;
 
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::NodeError;
+pub use fsck::{CheckedInstance, checked_instances};
 pub use instance_file::{Cache, InstanceFile};
 pub use secret::Secret;
 pub use server_config::{InstanceConfig, NamespaceConfig, ServerAddress, ServerConfig};
+pub use umount::unmount;

@@ -2,11 +2,14 @@
 
 pub mod check;
 pub mod config;
+pub mod fsck;
 pub mod persistent;
 pub mod recover;
 pub mod run;
 pub mod script_file;
+pub mod serve;
 pub mod shell;
+pub mod umount;
 
 use crate::args::{Arguments, Command};
 use crate::error::CommandError;
@@ -25,6 +28,9 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::DestroyPersistent(destroy) => persistent::destroy_command(places, &destroy),
         Command::Recover(recover) => recover::recover(places, &recover),
         Command::Config(pool) => config::config(places, &pool),
+        Command::Serve(serve) => serve::serve(places, &serve),
+        Command::Umount(umount) => umount::umount(&umount),
+        Command::Fsck(fsck) => fsck::fsck(places, &fsck),
         Command::InstanceProcess { arguments } => return forebay_agent::process::main(arguments),
     };
     match done {
