@@ -134,8 +134,9 @@ messages! {
             mac: [u8; 32],
             /// How long the session lives after its last connection is gone, in milliseconds.
             grace_ms: u32,
-            /// The server had no session of this id; what it held is to be claimed again.
-            is_new_session: bool,
+            /// Which session of the server this is: another number (or another boot) than on an earlier connection says
+            /// that the earlier session is over, and what it held is to be claimed again. 0 on data connections.
+            incarnation: u64,
             /// Servers of the instance.
             servers: u32,
             /// Which of them this one is.

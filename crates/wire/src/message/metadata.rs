@@ -187,7 +187,8 @@ messages! {
         Status = 0x012c,
         /// All names and attributes are on disk. Reply: `Done`.
         SyncAll = 0x012d,
-        /// What a session held before the server was started again; parents before what is in them. Reply: `Claimed`.
+        /// What a session held before the server was started again; parents before what is in them. The session has as
+        /// many references as are claimed afterwards, whatever it had: claiming twice is claiming once. Reply: `Claimed`.
         Reclaim = 0x012e { items: Vec<Claim>, },
         /// All that was held is claimed: the session is complete again. Reply: `Done`.
         ReclaimDone = 0x012f,
@@ -197,14 +198,11 @@ messages! {
 }
 
 impl MetadataRequest {
-    /// It begins with a [`Once`]: sent twice it would do something else than sent once. What a server that was started
-    /// again is told about the past ([`MetadataRequest::Reclaim`], opens and locks reclaimed) is sent anew instead of repeated, and
-    /// is counted so all the same.
+    /// It begins with a [`Once`]: sent twice it would do something else than sent once.
     pub fn is_once(kind: u16) -> bool {
         const ONCE: &[u16] = &[
             0x0101, 0x0102, 0x0104, 0x0106, 0x0107, 0x0108, 0x0109, 0x010a, 0x010b, 0x010c, 0x010d, 0x010e,
             0x0110, 0x0111, 0x0115, 0x0117, 0x0119, 0x011f, 0x0120, 0x0121, 0x0123, 0x0125, 0x0126, 0x0128,
-            0x012e,
         ];
         ONCE.binary_search(&kind).is_ok()
     }
