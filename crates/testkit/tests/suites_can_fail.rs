@@ -70,6 +70,26 @@ fn the_lockstep_run_sees_a_difference_and_its_seed_replays_it() {
     assert_eq!(first_line(&first), first_line(&second));
 }
 
+#[test]
+fn the_lockstep_run_sees_that_two_mounts_show_something_else() {
+    let scratch = Scratch::new("can-fail");
+    // Seen twice it is the same directory; another directory is what a mount with an old cache looks like.
+    let run = |name: &str, through: &dyn Fn(&Path) -> PathBuf| {
+        let under = scratch.directory(&format!("{name}-under"), 0o755);
+        let beside = scratch.directory(&format!("{name}-beside"), 0o755);
+        let through = through(&under);
+        let size = [&"--operations" as &dyn AsRef<OsStr>, &"500", &"--seed", &"5"];
+        suite(
+            &[&[&"namespace" as &dyn AsRef<OsStr>, &under, &beside, &"--through", &through], &size[..]]
+                .concat(),
+        )
+    };
+    let same = run("same", &|under| under.to_owned());
+    assert_eq!(same.status.code(), Some(0), "{}", same.output);
+    let other = run("other", &|_| scratch.directory("elsewhere", 0o755));
+    assert_eq!(other.status.code(), Some(1), "{}", other.output);
+}
+
 fn first_line(finished: &Finished) -> &str {
     finished.output.lines().next().unwrap_or_default()
 }

@@ -2,7 +2,7 @@
 //!
 //! Two files, both TOML, both read and never written: the configuration of a server ([`ServerConfig`]) and the description
 //! of an instance for its clients ([`InstanceFile`]). Unknown keys are refused with their line. Secrets are not in them but
-//! in files of their own ([`Secret`]), which nobody but their owner may read.
+//! in files of their own ([`read_secret`]), which nobody but their owner may read.
 
 mod document;
 mod endpoint;
@@ -17,6 +17,6 @@ pub use endpoint::{Endpoint, EndpointError};
 pub use error::NodeError;
 pub use fsck::{CheckedInstance, checked_instances};
 pub use instance_file::{Cache, InstanceFile};
-pub use secret::Secret;
+pub use secret::read_secret;
 pub use server_config::{InstanceConfig, NamespaceConfig, ServerAddress, ServerConfig};
 pub use umount::unmount;

@@ -4,6 +4,7 @@
 //! listen = ["10.1.0.3:7070"]          # 0 for any free port
 //! socket = "/run/forebay/server"      # also here, for clients on this machine
 //! state = "/run/forebay/state"        # which process serves, and at which addresses
+//! grace_s = 30                        # how long what a client holds is kept when it is not heard of
 //!
 //! [[instance]]
 //! id = 17
@@ -13,8 +14,7 @@
 //! position = 0                        # which of the servers this one is
 //! token_file = "/run/forebay/17.token"
 //! seal_file = "/run/forebay/17.seal"
-//! grace_s = 30
-//! final_s = 300
+//! final_s = 300                       # how long another server is waited for that is not heard of
 //!
 //! [[instance.server]]                 # all servers of the instance in the order of their positions, this one too
 //! address = "10.1.0.3:7070"
@@ -79,6 +79,8 @@ pub struct ServerConfig {
     pub socket: Option<PathBuf>,
     /// Directory of what it says about itself while it runs.
     pub state: PathBuf,
+    /// How long the locks and open files of a client that is not heard of are kept.
+    pub grace: Duration,
     /// What it serves.
     pub instances: Vec<InstanceConfig>,
 }
@@ -102,8 +104,6 @@ pub struct InstanceConfig {
     pub token_file: PathBuf,
     /// Where the secret that only the servers share is.
     pub seal_file: PathBuf,
-    /// How long the locks and open files of a client that is not heard of are kept.
-    pub grace: Duration,
     /// How long another server is waited for when it is not heard of.
     pub final_wait: Duration,
     /// Its namespaces, also those whose names are kept elsewhere.
@@ -135,6 +135,7 @@ struct ServerToml {
     listen: Vec<Spanned<String>>,
     socket: Option<Spanned<String>>,
     state: Spanned<String>,
+    grace_s: Option<Spanned<u64>>,
     #[serde(default)]
     instance: Vec<Spanned<InstanceToml>>,
 }
@@ -149,7 +150,6 @@ struct InstanceToml {
     position: Spanned<u32>,
     token_file: Spanned<String>,
     seal_file: Spanned<String>,
-    grace_s: Option<Spanned<u64>>,
     final_s: Option<Spanned<u64>>,
     #[serde(default)]
     server: Vec<AddressToml>,
@@ -196,6 +196,7 @@ impl ServerConfig {
             listen: listen(document, &file)?,
             socket: file.socket.as_ref().map(|socket| document.path("socket", socket)).transpose()?,
             state: document.path("state", &file.state)?,
+            grace: wait(document, "grace_s", file.grace_s.as_ref(), GRACE_DEFAULT)?,
             instances: file
                 .instance
                 .iter()
@@ -203,6 +204,7 @@ impl ServerConfig {
                 .collect::<Result<_, _>>()?,
         };
         unique(document, "id", file.instance.iter().map(|instance| &instance.get_ref().id))?;
+        unique(document, "name", file.instance.iter().map(|instance| &instance.get_ref().name))?;
         unique(document, "fragment", file.instance.iter().map(|instance| &instance.get_ref().fragment))?;
         Ok(config)
     }
@@ -215,7 +217,7 @@ impl ServerConfig {
         if let Some(socket) = &self.socket {
             let _ = writeln!(text, "socket = {}", quoted(socket));
         }
-        let _ = writeln!(text, "state = {}", quoted(&self.state));
+        let _ = writeln!(text, "state = {}\ngrace_s = {}", quoted(&self.state), self.grace.as_secs());
         for instance in &self.instances {
             instance.render(&mut text);
         }
@@ -234,7 +236,6 @@ impl InstanceConfig {
         let _ = writeln!(text, "position = {}", self.position);
         let _ = writeln!(text, "token_file = {}", quoted(&self.token_file));
         let _ = writeln!(text, "seal_file = {}", quoted(&self.seal_file));
-        let _ = writeln!(text, "grace_s = {}", self.grace.as_secs());
         let _ = writeln!(text, "final_s = {}", self.final_wait.as_secs());
         for server in &self.servers {
             let _ = writeln!(text, "\n[[instance.server]]\naddress = \"{}\"", server.address);
@@ -336,7 +337,6 @@ fn instance_config(
         servers,
         token_file: document.path("token_file", &file.token_file)?,
         seal_file: document.path("seal_file", &file.seal_file)?,
-        grace: wait(document, "grace_s", file.grace_s.as_ref(), GRACE_DEFAULT)?,
         final_wait: wait(document, "final_s", file.final_s.as_ref(), FINAL_DEFAULT)?,
         namespaces: namespaces(document, spanned, count)?,
     })
@@ -430,6 +430,7 @@ mod tests {
     const WHOLE: &str = r#"listen = ["10.1.0.3:0", "[fd00::3]:7070"]
 socket = "/run/forebay/server"
 state = "/run/forebay/state"
+grace_s = 31
 
 [[instance]]
 id = 17
@@ -439,7 +440,6 @@ space = "hard"
 position = 1
 token_file = "/run/forebay/17.token"
 seal_file = "/run/forebay/17.seal"
-grace_s = 31
 final_s = 301
 
 [[instance.server]]
@@ -473,7 +473,7 @@ name = "c2"
         assert_eq!(config.listen[0].to_string(), "10.1.0.3:0");
         let instance = &config.instances[0];
         assert_eq!((instance.id, instance.position, instance.space), (InstanceId(17), 1, SpaceRule::Hard));
-        assert_eq!((instance.grace.as_secs(), instance.final_wait.as_secs()), (31, 301));
+        assert_eq!((config.grace.as_secs(), instance.final_wait.as_secs()), (31, 301));
         assert_eq!(instance.servers[0].socket.as_deref(), Some(Path::new("/run/forebay/server")));
         assert_eq!((instance.namespaces[0].home, instance.namespaces[1].home), (1, 0));
         let namespace = &instance.namespaces[0].spec;
@@ -499,7 +499,7 @@ name = "c2"
             (
                 "socket =",
                 "sock =",
-                "unknown field `sock`, expected one of `listen`, `socket`, `state`, `instance`",
+                "unknown field `sock`, expected one of `listen`, `socket`, `state`, `grace_s`, `instance`",
             ),
             ("socket =", "sock =", "line 2, column 1"),
             ("grace_s = 31", "grace = 31", "unknown field `grace`"),
@@ -507,13 +507,13 @@ name = "c2"
             ("position = 1\n", "", "missing field `position`"),
             ("10.1.0.3:0", "10.1.0.3", "line 1: listen = 10.1.0.3: a host and a port are needed"),
             ("state = \"/run", "state = \"run", "line 3: state = run/forebay/state: an absolute path"),
-            ("id = 17", "id = -1", "line 6"),
-            ("id = 17", "id = 0", "line 6: id = 0"),
-            ("job4711", "", "line 7: name = : 1 to 64 letters"),
-            ("/ssd/forebay/17", "ssd", "line 8: fragment = ssd"),
-            ("\"hard\"", "\"soft\"", "line 9: space = soft: \"hard\" or a size is needed"),
+            ("id = 17", "id = -1", "line 7"),
+            ("id = 17", "id = 0", "line 7: id = 0"),
+            ("job4711", "", "line 8: name = : 1 to 64 letters"),
+            ("/ssd/forebay/17", "ssd", "line 9: fragment = ssd"),
+            ("\"hard\"", "\"soft\"", "line 10: space = soft: \"hard\" or a size is needed"),
             ("\"hard\"", "\"1.5GiB\"", "write 1536MiB"),
-            ("position = 1", "position = 2", "line 10: position = 2: 0 to 1 is possible"),
+            ("position = 1", "position = 2", "line 11: position = 2: 0 to 1 is possible"),
             ("10.1.0.4:7070", "10.1.0.3:7070", "line 21: address = 10.1.0.3:7070: it is given twice"),
             ("10.1.0.4:7070", "10.1.0.4:0", "line 21: address = 10.1.0.4:0: a port that is known"),
             (
@@ -521,7 +521,7 @@ name = "c2"
                 "adress = \"10.1.0.4",
                 "unknown field `adress`, expected `address` or `socket`",
             ),
-            ("grace_s = 31", "grace_s = 0", "line 13: grace_s = 0: 1 to 86400"),
+            ("grace_s = 31", "grace_s = 0", "line 4: grace_s = 0: 1 to 86400"),
             ("final_s = 301", "final_s = 86401", "line 14: final_s = 86401"),
             ("home = 1", "home = 2", "line 25: home = 2: 0 to 1 is possible"),
             ("stripe_size = \"1MiB\"", "stripe_size = \"1000\"", "line 23: namespace = c1: stripe size 1000"),
@@ -537,10 +537,12 @@ name = "c2"
         }
         let twice = format!("{WHOLE}{}", &WHOLE[WHOLE.find("[[instance]]").unwrap()..]);
         assert!(parse(&twice).unwrap_err().to_string().contains("id = 17: it is given twice"));
+        let twice = twice.replacen("id = 17", "id = 18", 1);
+        assert!(parse(&twice).unwrap_err().to_string().contains("name = job4711: it is given twice"));
         let none = parse("state = \"/s\"\n").unwrap_err().to_string();
         assert!(none.contains("an address in `listen` or a `socket` is needed"), "{none}");
         let empty = &WHOLE[..WHOLE.find("[[instance.namespace]]").unwrap()];
         let empty = parse(empty).unwrap_err().to_string();
-        assert!(empty.contains("line 5: namespace = 0 namespaces: 1 to 64"), "{empty}");
+        assert!(empty.contains("line 6: namespace = 0 namespaces: 1 to 64"), "{empty}");
     }
 }

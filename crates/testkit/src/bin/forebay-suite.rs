@@ -41,6 +41,9 @@ enum Suite {
         under: PathBuf,
         /// A local directory, empty.
         beside: PathBuf,
+        /// The directory under test through another mount, which takes turns with the first; may be repeated.
+        #[arg(long, value_name = "DIR")]
+        through: Vec<PathBuf>,
         #[command(flatten)]
         length: Length,
     },
@@ -101,8 +104,9 @@ fn main() -> ExitCode {
             let costs = costs.into_iter().map(Cost::from).collect();
             run_posix(&directory, &Selection { name: only, costs, root })
         }
-        Suite::Namespace { under, beside, length } => {
-            let run = namespace::Run { under, beside, seed: length.seed(), operations: length.operations };
+        Suite::Namespace { under, beside, through, length } => {
+            let (seed, operations) = (length.seed(), length.operations);
+            let run = namespace::Run { under, also_under: through, beside, seed, operations };
             said(run.seed, namespace::run(&run).map(|summary| format!("{summary:?}")))
         }
         Suite::SingleFile { file, length } => {

@@ -18,6 +18,8 @@ const COMPARE_EVERY: u64 = 400;
 pub struct Run {
     /// The directory under test, empty.
     pub under: PathBuf,
+    /// The same directory through other mounts: operations go through one or the other, and all must show the same.
+    pub also_under: Vec<PathBuf>,
     /// The local directory, empty.
     pub beside: PathBuf,
     /// What decides the operations.
@@ -54,10 +56,13 @@ struct Lockstep {
 
 impl Lockstep {
     fn start(run: &Run) -> std::result::Result<Lockstep, String> {
-        let side = |path: &Path| Side::new(path).map_err(|error| unreadable(path, error));
+        let failed = |path: &Path| {
+            let path = path.to_owned();
+            move |error| unreadable(&path, error)
+        };
         Ok(Lockstep {
-            under: side(&run.under)?,
-            beside: side(&run.beside)?,
+            under: Side::over(&run.under, &run.also_under, run.seed).map_err(failed(&run.under))?,
+            beside: Side::new(&run.beside).map_err(failed(&run.beside))?,
             random: Random::new(run.seed),
             history: History::default(),
             summary: Summary::default(),
@@ -96,7 +101,11 @@ impl Lockstep {
     }
 
     fn compare(&mut self, run: &Run) -> std::result::Result<(), String> {
-        self.summary.paths = self.summary.paths.max(compare(&run.under, &run.beside)?);
+        for under in std::iter::once(&run.under).chain(&run.also_under) {
+            let paths = compare(under, &run.beside);
+            let paths = paths.map_err(|what| format!("through {}: {what}", under.display()))?;
+            self.summary.paths = self.summary.paths.max(paths);
+        }
         Ok(())
     }
 

@@ -6,7 +6,7 @@ use crate::random::Random;
 use rustix::fs::{AtFlags, Dir, FileType, Gid, Mode, OFlags, Timespec, Timestamps, Uid, XattrFlags};
 use rustix::io::{Errno, Result};
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// What an operation showed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,22 +23,41 @@ pub enum Seen {
     Names(Vec<(Vec<u8>, FileType)>),
 }
 
-/// A directory, and what is open in it.
+/// A directory, and what is open in it. It can be reached through several mounts, which take turns.
 #[derive(Debug)]
 pub struct Side {
+    /// The directory through the mount whose turn it is.
     root: OwnedFd,
+    /// The same through the others.
+    others: Vec<OwnedFd>,
+    turns: Random,
     open: [Option<OwnedFd>; SLOTS],
 }
 
 impl Side {
     /// The side of this directory.
     pub fn new(root: &Path) -> Result<Side> {
-        let root = rustix::fs::open(root, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty())?;
-        Ok(Side { root, open: Default::default() })
+        Side::over(root, &[], 0)
+    }
+
+    /// The side of a directory that is seen at `others` as well; `seed` decides the turns. What was opened through one
+    /// mount stays there.
+    pub fn over(root: &Path, others: &[PathBuf], seed: u64) -> Result<Side> {
+        let open = |path: &Path| rustix::fs::open(path, OFlags::RDONLY | OFlags::DIRECTORY, Mode::empty());
+        let others = others.iter().map(|path| open(path)).collect::<Result<_>>()?;
+        Ok(Side { root: open(root)?, others, turns: Random::new(seed), open: Default::default() })
+    }
+
+    fn take_turns(&mut self) {
+        let turn = self.turns.below(self.others.len() as u64 + 1) as usize;
+        if let Some(other) = self.others.get_mut(turn) {
+            std::mem::swap(&mut self.root, other);
+        }
     }
 
     /// Does it. Everything is relative to the side's directory; nothing leaves it, because no path holds `..`.
     pub fn apply(&mut self, operation: &Operation) -> Result<Seen> {
+        self.take_turns();
         match operation {
             Operation::Create { .. }
             | Operation::Open { .. }
