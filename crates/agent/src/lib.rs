@@ -6,6 +6,9 @@
 //!
 //! Every step can be cut off by a crash and be done again: see [`Agent`] for the order of events.
 
+// The macros end the process when standard error is closed or its disk is full.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod agent;
 mod atomic_file;
 mod attachment;

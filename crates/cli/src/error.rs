@@ -99,6 +99,20 @@ pub enum CommandError {
         /// The process.
         pid: u32,
     },
+    /// Standard output cannot be written.
+    #[error("cannot write the output: {0}")]
+    Output(io::Error),
+    /// The working directory was removed.
+    #[error("the working directory is gone ({0}): change to one that exists")]
+    WorkingDirectory(io::Error),
+    /// The script cannot be read.
+    #[error("cannot read the script {path:?}: {source}{}", if path.as_os_str() == "-" { "; a script on standard input is /dev/stdin" } else { "" })]
+    Script {
+        /// As it was named.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// Signals cannot be taken over.
     #[error("cannot install the signal handlers: {0}")]
     Signals(io::Error),
@@ -120,6 +134,8 @@ impl CommandError {
     pub fn exit(&self) -> Exit {
         match self {
             CommandError::StateDir(_)
+            | CommandError::Script { .. }
+            | CommandError::WorkingDirectory(_)
             | CommandError::Option { .. }
             | CommandError::UnknownJob { .. }
             | CommandError::JobRuns { .. } => Exit::Usage,
@@ -138,6 +154,7 @@ impl CommandError {
             CommandError::Registry(_)
             | CommandError::FileSystem { .. }
             | CommandError::File { .. }
+            | CommandError::Output(_)
             | CommandError::Signals(_) => Exit::Software,
         }
     }

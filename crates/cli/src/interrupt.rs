@@ -4,7 +4,7 @@
 //! the job's own state knows. The handler thread only runs the hook that is set at that moment; the hook must not block
 //! for long (a later signal waits for it). No interrupt is lost: those that find no hook are answered by the next one.
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM, SIGXFSZ};
 use signal_hook::iterator::Signals;
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,6 +49,12 @@ impl Inner {
             hook();
         }
     }
+}
+
+/// A write beyond `ulimit -f` is to fail, not to end the process between two steps. A handler, unlike an ignored signal,
+/// is not inherited by the script.
+pub fn outlive_file_size_limit() -> io::Result<()> {
+    signal_hook::flag::register(SIGXFSZ, Arc::default()).map(drop)
 }
 
 impl Interrupts {

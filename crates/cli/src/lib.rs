@@ -4,6 +4,9 @@
 //! script's directives, asks the registry for space, has the agent library make, fill, mount and empty it, and runs the
 //! script in between. User-facing text and exit statuses are made here and only here.
 
+// What is said goes through `say`: the macros end the process when the reader is gone.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 pub mod args;
 pub mod command;
 pub mod config;
@@ -14,5 +17,6 @@ pub mod interrupt;
 pub mod job;
 pub mod machine;
 pub mod offer;
+pub mod say;
 pub mod state_dir;
 pub mod user;

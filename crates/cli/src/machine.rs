@@ -54,7 +54,7 @@ impl Machine {
     pub fn offers(&self) -> Vec<PoolOffer> {
         let offers = offers(&self.config, &self.state.pool());
         for node in &offers.unusable {
-            eprintln!("forebay: {node}");
+            crate::say::note(node);
         }
         offers.pools
     }

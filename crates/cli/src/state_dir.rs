@@ -24,14 +24,16 @@ pub enum StateDirError {
     NoHome,
     /// A relative path would mean another directory for every command.
     #[error(
-        "the state directory must be an absolute path, {given:?} is not: check --state-dir, {STATE_DIR_VARIABLE} and XDG_STATE_HOME"
+        "the state directory must be an absolute path, {given:?} is not: check --state-dir, {STATE_DIR_VARIABLE}, XDG_STATE_HOME and HOME"
     )]
     Relative {
         /// What was given.
         given: PathBuf,
     },
     /// The directory cannot be made.
-    #[error("cannot make the state directory {path:?}: {source}")]
+    #[error(
+        "cannot make the state directory {path:?}: {source}; choose another one with --state-dir or {STATE_DIR_VARIABLE}"
+    )]
     Make {
         /// The directory.
         path: PathBuf,

@@ -7,6 +7,7 @@ mod place;
 use place::{NOBODY, Place, ROOT, entries, shown};
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::Path;
 use std::process::Output;
 
 /// Runs a script of the test's own. `@PFS@` and `%j` work in it.
@@ -80,6 +81,99 @@ fn the_path_is_below_mounts_in_every_way_of_serving(uid: u32) {
         assert_eq!(entries(&mounts), [""; 0], "{options:?}");
         place.assert_nothing_is_left();
     }
+}
+
+/// The reading end of a pipe that nobody reads any more.
+fn nobody_listens() -> std::process::Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
+}
+
+fn a_reader_that_is_gone_stops_nothing(uid: u32) {
+    let place = Place::new(uid);
+    let script = format!(
+        "#!/bin/sh\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/r destination={}/r\necho x > $DW_JOB_STRIPED/r\nexit 5\n",
+        place.path("pfs").display()
+    );
+    place.write("job.sh", script.as_bytes());
+    let status = |arguments: &[&str], out: std::process::Stdio, err: std::process::Stdio| {
+        let mut command = place.program("forebay");
+        let status =
+            command.args(arguments).current_dir(place.directory.path()).stdout(out).stderr(err).status();
+        status.unwrap().code()
+    };
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap().into();
+    assert_eq!(status(&["run", "job.sh"], nobody_listens(), nobody_listens()), Some(5));
+    assert!(place.path("pfs/r").exists());
+    assert_eq!(status(&["run", "job.sh"], full(), full()), Some(5));
+    place.assert_nothing_is_left();
+    for question in
+        [&["recover", "--list"][..], &["config"], &["check", "job.sh"], &["run", "--dry-run", "job.sh"]]
+    {
+        let null = std::process::Stdio::null;
+        assert_eq!(status(question, nobody_listens(), null()), Some(0), "{question:?}");
+        assert_eq!(status(question, full(), null()), Some(70), "{question:?}: the answer is not there");
+    }
+}
+
+fn a_script_runs_where_files_may_not_be_run(uid: u32) {
+    let place = Place::new(uid);
+    let state = place.path("noexec");
+    fs::create_dir(&state).unwrap();
+    let flags = rustix::mount::MountFlags::NOEXEC;
+    rustix::mount::mount("none", &state, "tmpfs", flags, Some(c"size=200m,mode=1777")).unwrap();
+    let script = "#!/bin/sh -u\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\necho \"$2\" $-\n";
+    place.write("job.sh", script.as_bytes());
+    let mut command = place.program("forebay");
+    command.env("FOREBAY_STATE_DIR", state.join("s")).args(["run", "--serve", "directory"]);
+    let output = command.arg(place.path("job.sh")).args(["one", "two words"]).output().unwrap();
+    assert!(output.status.success(), "{}", shown(&output));
+    assert_eq!(text(&output), "two words u\n");
+    assert!(place.mounts().iter().all(|mount| Path::new(mount) == state), "{:?}", place.mounts());
+}
+
+fn a_disk_that_cannot_be_written_is_named(uid: u32) {
+    let place = Place::new(uid);
+    let disk = place.path("disk");
+    fs::create_dir(&disk).unwrap();
+    let (none, size) = (rustix::mount::MountFlags::empty(), Some(c"size=64m,mode=1777"));
+    rustix::mount::mount("none", &disk, "tmpfs", none, size).unwrap();
+    place.write("job.sh", b"#!/bin/sh\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n");
+    let run = |state: &str| {
+        let mut command = place.program("forebay");
+        command.env("FOREBAY_STATE_DIR", disk.join(state)).args(["run", "--quiet", "--serve", "directory"]);
+        command.arg(place.path("job.sh")).output().unwrap()
+    };
+    let usual = run("used");
+    assert!(usual.status.success(), "{}", shown(&usual));
+    let filled =
+        place.command("dd").arg("if=/dev/zero").arg(format!("of={}/fill", disk.display())).output().unwrap();
+    assert!(shown(&filled).contains("No space"), "{}", shown(&filled));
+    let full = run("new");
+    assert!(full.status.code() == Some(70) && shown(&full).contains("its disk is full"), "{}", shown(&full));
+    rustix::mount::mount_remount(&disk, rustix::mount::MountFlags::RDONLY, "").unwrap();
+    let closed = run("used");
+    assert!(closed.status.code() == Some(70) && shown(&closed).contains("read-only"), "{}", shown(&closed));
+}
+
+fn odd_limits_are_survived(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/sh\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\nulimit -f\n";
+    place.write("job.sh", script.as_bytes());
+    let under = |limit: &str| {
+        let line = format!("{limit}; exec forebay run --quiet {}", place.path("job.sh").display());
+        place.command("/bin/sh").args(["-c", &line]).output().unwrap()
+    };
+    if uid == ROOT {
+        // Others could not use the directories that they make.
+        let masked = under("umask 777");
+        assert!(masked.status.success(), "{}", shown(&masked));
+    }
+    let limited = under("ulimit -f 100");
+    assert_eq!(std::os::unix::process::ExitStatusExt::signal(&limited.status), None, "{}", shown(&limited));
+    place.assert_nothing_is_left();
 }
 
 /// A tree with everything a copy can lose.
@@ -327,6 +421,10 @@ as_root_and_as_nobody! {
     environment_and_status: environment_as_root, environment_as_nobody;
     a_signal_is_128_and_its_number: signal_as_root, signal_as_nobody;
     the_path_is_below_mounts_in_every_way_of_serving: path_as_root, path_as_nobody;
+    a_reader_that_is_gone_stops_nothing: reader_as_root, reader_as_nobody;
+    a_script_runs_where_files_may_not_be_run: noexec_as_root, noexec_as_nobody;
+    a_disk_that_cannot_be_written_is_named: disk_as_root, disk_as_nobody;
+    odd_limits_are_survived: limits_as_root, limits_as_nobody;
     every_way_of_serving: every_way_as_root, every_way_as_nobody;
     the_size_is_hard: size_as_root, size_as_nobody;
     a_missing_source_keeps_the_script_from_running: missing_source_as_root, missing_source_as_nobody;

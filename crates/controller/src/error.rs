@@ -8,19 +8,22 @@ use forebay_model::lifecycle::Phase;
 use forebay_model::objects::AccessMode;
 use forebay_model::state::ObjectState;
 use forebay_model::units::{Bytes, Granules};
-use std::path::PathBuf;
+use rustix::fs::StatVfsMountFlags;
+use std::path::{Path, PathBuf};
 use thiserror::Error;
 
 /// The registry cannot be opened, read or changed, or a change does not fit what it holds.
 #[derive(Debug, Error)]
 pub enum RegistryError {
     /// The directory or the file cannot be used.
-    #[error("cannot open the registry {}: {source}; check that the directory exists and that you may write there", path.display())]
+    #[error("cannot open the registry {}: {source}; {disk}", path.display())]
     Open {
         /// The file.
         path: PathBuf,
         /// Why.
         source: rusqlite::Error,
+        /// What can be seen of the disk.
+        disk: DiskState,
     },
     /// Written by a later version.
     #[error("the registry {} has format {found}, this program knows up to {known}: use the newer forebay that wrote it", path.display())]
@@ -275,13 +278,43 @@ pub enum InvalidOffer {
     },
 }
 
+/// What can be seen of a disk that a file could not be opened on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum DiskState {
+    /// Nothing is wrong with it.
+    #[error("check that the directory exists and that you may write there")]
+    Sound,
+    /// It has no room.
+    #[error("its disk is full: make room, or choose another state directory")]
+    Full,
+    /// Nothing can be written.
+    #[error("its file system is mounted read-only: choose another state directory")]
+    ReadOnly,
+}
+
+impl DiskState {
+    /// Of the disk that a file, or the directory it would be in, lies on.
+    pub(crate) fn of(file: &Path) -> DiskState {
+        match file.parent().map(rustix::fs::statvfs) {
+            Some(Ok(disk)) if disk.f_flag.contains(StatVfsMountFlags::RDONLY) => DiskState::ReadOnly,
+            Some(Ok(disk))
+                if (disk.f_blocks > 0 && disk.f_bavail == 0) || (disk.f_files > 0 && disk.f_favail == 0) =>
+            {
+                DiskState::Full
+            }
+            _ => DiskState::Sound,
+        }
+    }
+}
+
 /// A job or a persistent instance cannot be set up.
 #[derive(Debug, Error)]
 pub enum SetupError {
     /// Not enough free granules.
     #[error(
-        "pool {pool} has {} of {} granules free, {} are needed (one granule is {} bytes): ask for less, or wait until other jobs end",
-        free.0, quantity.0, requested.0, granularity.0
+        "pool {pool} has {} of {} granules free, {} are needed (one granule is {} bytes): {}",
+        free.0, quantity.0, requested.0, granularity.0,
+        if requested > quantity { "it will never fit, ask for less" } else { "ask for less, or wait until other jobs end" }
     )]
     NoSpace {
         /// Which pool.

@@ -30,7 +30,7 @@ pub use job::Orphans;
 pub use offer::{KeptNode, OfferOutcome};
 pub use snapshot::Snapshot;
 
-use crate::error::RegistryError;
+use crate::error::{DiskState, RegistryError};
 use forebay_model::ids::*;
 use rusqlite::{Connection, OpenFlags, Params, Row, Transaction, TransactionBehavior};
 use std::fs::{File, OpenOptions};
@@ -244,7 +244,7 @@ fn named(source: rusqlite::Error, path: &Path) -> RegistryError {
     match source.sqlite_error_code() {
         Some(rusqlite::ErrorCode::NotADatabase) => RegistryError::Foreign { path },
         _ if is_busy(&source) => source.into(),
-        _ => RegistryError::Open { path, source },
+        _ => RegistryError::Open { disk: DiskState::of(&path), path, source },
     }
 }
 

@@ -1,12 +1,13 @@
-//! The end of an instance process's log, for errors.
+//! An instance process's log, and its end, for errors.
 //!
 //! The log goes with the instance, often before anybody can look at it, so an error carries what it said. Bounded in
-//! lines and bytes; what cannot be read is told as such. Called from any thread of an attachment, never by the process.
+//! lines and bytes; what cannot be read is told as such. [`note`] is for any thread of the process, [`LogTail`] for those
+//! of attachments.
 
 use crate::state_directory::StateDirectory;
 use std::fmt;
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
+use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
 /// Most lines carried.
@@ -25,7 +26,12 @@ pub struct LogTail {
 
 /// Written by a process when it begins: what stands before it in the log is another one's.
 pub(super) fn begin() {
-    eprintln!("{MARK}{} begins --", std::process::id());
+    note(format_args!("{MARK}{} begins --", std::process::id()));
+}
+
+/// Writes a line to the log, which is the process's standard error. On a full disk it is lost, and nothing else.
+pub(super) fn note(line: fmt::Arguments<'_>) {
+    let _ = writeln!(std::io::stderr().lock(), "{line}");
 }
 
 impl LogTail {

@@ -6,7 +6,7 @@
 //! removed by the next attach or clean-up.
 
 use super::lifelock::LifeLock;
-use super::log_tail;
+use super::log_tail::{self, note};
 use super::server::Server;
 use super::service::Service;
 use super::spawn::OPTION;
@@ -21,16 +21,16 @@ use std::process::ExitCode;
 /// Runs the instance process. `arguments` are those after the subcommand: `--directory <state directory>`.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let Some(state) = parse(arguments) else {
-        eprintln!(
+        note(format_args!(
             "usage: {} {OPTION} <state directory>: started by the agent only",
             super::spawn::SUBCOMMAND
-        );
+        ));
         return ExitCode::from(64);
     };
     match run(&state) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("instance {}: {error}", state.instance());
+            note(format_args!("instance {}: {error}", state.instance()));
             ExitCode::FAILURE
         }
     }
@@ -71,7 +71,7 @@ fn run(state: &StateDirectory) -> Result<(), Box<dyn std::error::Error>> {
 /// The terminal's signals are for the job, and at a shutdown the attachments still have to unmount and stage out: they
 /// end this process when they are done.
 fn ignore_signals() {
-    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM, libc::SIGPIPE] {
+    for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGHUP, libc::SIGTERM, libc::SIGPIPE, libc::SIGXFSZ] {
         // SAFETY: ignoring a signal installs no handler.
         unsafe { libc::signal(signal, libc::SIG_IGN) };
     }

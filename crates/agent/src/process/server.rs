@@ -4,6 +4,7 @@
 //! while a staging runs), one carries requests out in order. The main thread waits until the last connection has
 //! closed, takes the instance's gate so that nobody attaches meanwhile, looks again, and ends.
 
+use super::log_tail::note;
 use super::protocol::{Answer, Line, Request, VERSION, send};
 use super::service::Service;
 use super::socket;
@@ -133,7 +134,7 @@ fn gate_of_the_unused(state: &StateDirectory, count: &Count) -> Option<Option<Ga
             Ok(Some(_)) => std::thread::sleep(GATE_PAUSE),
             Ok(None) => return Some(None),
             Err(error) => {
-                eprintln!("ending without the gate: {error}");
+                note(format_args!("ending without the gate: {error}"));
                 return Some(None);
             }
         }
@@ -147,7 +148,7 @@ fn spawn_accepting(listener: UnixListener, service: Arc<Service>, count: Arc<Cou
             match stream {
                 Ok(stream) => accept(stream, &service, &count),
                 Err(error) => {
-                    eprintln!("accepting a connection: {error}");
+                    note(format_args!("accepting a connection: {error}"));
                     std::thread::sleep(GATE_PAUSE);
                 }
             }
@@ -172,11 +173,11 @@ fn accept(mut stream: UnixStream, service: &Arc<Service>, count: &Arc<Count>) {
     let service = Arc::clone(service);
     let serve = move || {
         if let Err(error) = Conversation::begin(stream, service, counted).and_then(Conversation::hold) {
-            eprintln!("connection: {error}");
+            note(format_args!("connection: {error}"));
         }
     };
     if let Err(error) = std::thread::Builder::new().name("connection".into()).spawn(serve) {
-        eprintln!("starting a thread: {error}");
+        note(format_args!("starting a thread: {error}"));
     }
 }
 
@@ -265,7 +266,7 @@ fn read(stream: UnixStream, requests: &SyncSender<Request>, cancel: &CancelToken
             }
             Ok(None) => break,
             Err(error) => {
-                eprintln!("reading a request: {error}");
+                note(format_args!("reading a request: {error}"));
                 break;
             }
         }

@@ -3,6 +3,7 @@
 //! Mounting, unmounting and ending exclude each other by the lock of `namespaces`; stagings and figures only take it
 //! for a moment. Ending waits for running stagings, whose peers are gone by then, so that they are being stopped.
 
+use super::log_tail::note;
 use super::protocol::Figures;
 use crate::error::AgentError;
 use crate::fragment::{self, Fragment};
@@ -165,15 +166,15 @@ impl Service {
         let mut namespaces = self.namespaces.lock().unwrap_or_else(PoisonError::into_inner);
         for namespace in namespaces.values_mut() {
             if let Err(error) = namespace.unmount() {
-                eprintln!("unmounting at the end: {error}");
+                note(format_args!("unmounting at the end: {error}"));
             }
             if !discard && let Err(error) = namespace.volume.sync() {
-                eprintln!("writing back at the end: {error}");
+                note(format_args!("writing back at the end: {error}"));
             }
         }
         namespaces.clear();
         if !discard && let Some(Err(error)) = fragments.map(Fragments::close) {
-            eprintln!("closing the fragments: {error}");
+            note(format_args!("closing the fragments: {error}"));
         }
     }
 

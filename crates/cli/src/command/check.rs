@@ -13,6 +13,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::machine::Places;
 use crate::offer::{Offers, offers};
+use crate::say;
 use crate::state_dir::StateDir;
 use preview::preview;
 
@@ -22,11 +23,12 @@ pub fn check(places: Places<'_>, arguments: &Check) -> Result<Exit, CommandError
     let parsed = script.parse(None);
     let offers = configured(places, &arguments.pool)?;
     if arguments.json {
-        println!("{}", render::json(&script, &parsed, &offers));
+        say::answer(format_args!("{}\n", render::json(&script, &parsed, &offers)))
+            .map_err(CommandError::Output)?;
     } else if parsed.errors.is_empty() {
-        print!("{}", render::text(&script, &parsed, &offers));
+        say::answer(render::text(&script, &parsed, &offers)).map_err(CommandError::Output)?;
     } else {
-        eprintln!("forebay: {}", script.refusal(&parsed));
+        crate::say::note(script.refusal(&parsed));
     }
     Ok(if parsed.errors.is_empty() { Exit::Success } else { Exit::Usage })
 }
@@ -36,15 +38,17 @@ pub fn dry_run(places: Places<'_>, request: &Request) -> Result<Exit, CommandErr
     let plan = request.plan("0")?;
     let parsed = request.script.parse(None);
     let offers = configured(places, &request.pool)?;
-    print!("{}", render::text(&request.script, &parsed, &offers));
+    let mut text = render::text(&request.script, &parsed, &offers).to_string();
     if let (Some(allocation), Some(size)) = (&plan.allocation, request.capacity) {
         let preview = preview(allocation.capacity, allocation.pool.as_deref(), allocation.strategy, &offers);
-        println!("--capacity {} counts instead: {preview}", forebay_model::capacity::format::exact(size));
+        let size = forebay_model::capacity::format::exact(size);
+        text.push_str(&format!("--capacity {size} counts instead: {preview}\n"));
     }
     for remark in &plan.remarks {
-        println!("note: {remark}");
+        text.push_str(&format!("note: {remark}\n"));
     }
-    println!("dry run: nothing was allocated and nothing was run");
+    text.push_str("dry run: nothing was allocated and nothing was run\n");
+    say::answer(text).map_err(CommandError::Output)?;
     Ok(Exit::Success)
 }
 

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::machine::Places;
+use crate::say;
 use crate::state_dir::StateDir;
 use forebay_model::capacity::format::exact;
 use std::fmt::Write;
@@ -13,7 +14,7 @@ use std::fmt::Write;
 pub fn config(places: Places<'_>, pool: &PoolArguments) -> Result<Exit, CommandError> {
     let state = StateDir::from_environment(places.state_dir)?;
     let options = pool.options().map_err(CommandError::file("find", "--pool-dir"))?;
-    print!("{}", render(&places.config(&options, &state)?));
+    say::answer(render(&places.config(&options, &state)?)).map_err(CommandError::Output)?;
     Ok(Exit::Success)
 }
 

@@ -8,6 +8,7 @@ use crate::command::serve::given;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::machine::Places;
+use crate::say;
 use forebay_agent::node::{CheckedInstance, ServerConfig, checked_instances};
 use forebay_server::check::{Mode, Summary, check};
 
@@ -31,13 +32,17 @@ pub fn fsck(places: Places<'_>, fsck: &Fsck) -> Result<Exit, CommandError> {
 
 fn check_one(checked: &CheckedInstance, mode: Mode) -> Result<Summary, CommandError> {
     let name = &checked.name;
-    let told = check(&checked.instance, mode, &mut |finding| println!("{name}: {finding}"));
+    // A finding that cannot be written must not end a repair half way; the totals tell that they could not be.
+    let told = check(&checked.instance, mode, &mut |finding| {
+        let _ = say::answer(format_args!("{name}: {finding}\n"));
+    });
     let summary = told.map_err(CommandError::file_system(format!("check instance {name}")))?;
     let Summary { files, judged, not_judged, harmless, repaired, left } = summary;
-    println!(
+    let totals = format!(
         "{name}: {files} striped files, {judged} substripe files judged, {not_judged} not judged; {repaired} repaired, \
-         {left} left, {harmless} settled by the next start"
+         {left} left, {harmless} settled by the next start\n"
     );
+    say::answer(totals).map_err(CommandError::Output)?;
     Ok(summary)
 }
 

@@ -14,12 +14,16 @@ pub mod umount;
 use crate::args::{Arguments, Command};
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::interrupt::outlive_file_size_limit;
 use crate::machine::Places;
 use std::process::ExitCode;
 
 /// Carries out a command line.
 pub fn main(arguments: Arguments) -> ExitCode {
     let places = Places { state_dir: arguments.state_dir.as_deref(), config: arguments.config.as_deref() };
+    if let Err(error) = outlive_file_size_limit() {
+        return report(&CommandError::Signals(error)).into();
+    }
     let done = match arguments.command {
         Command::Run(run) => run::run(places, run),
         Command::Shell(shell) => shell::shell(places, shell),
@@ -41,6 +45,6 @@ pub fn main(arguments: Arguments) -> ExitCode {
 
 /// Tells an error to the user and gives its status.
 fn report(error: &CommandError) -> Exit {
-    eprintln!("forebay: {error}");
+    crate::say::note(error);
     error.exit()
 }

@@ -93,7 +93,11 @@ fn create(machine: &Machine, named: &Named, serve: Option<Serve>) -> Result<(), 
         Ok(serving) => {
             machine.registry.instance_made(instance.id)?;
             let size = format_size(instance.bytes, SizeStyle::Binary);
-            eprintln!("forebay: persistent instance {} created: {size}, {}", named.name, serving.describe());
+            crate::say::note(format_args!(
+                "persistent instance {} created: {size}, {}",
+                named.name,
+                serving.describe()
+            ));
             Ok(())
         }
         Err(error) => {
@@ -110,7 +114,7 @@ fn destroy(machine: &Machine, name: &str, hurry: bool) -> Result<(), CommandErro
         .begin_destroy_persistent(name, hurry, this_process()?)
         .map_err(|source| CommandError::Setup { source, advice: None })?;
     forget(machine, &instance)?;
-    eprintln!("forebay: persistent instance {name} destroyed");
+    crate::say::note(format_args!("persistent instance {name} destroyed"));
     Ok(())
 }
 

@@ -14,6 +14,7 @@ use crate::job::driver::{Driver, DriverOptions};
 use crate::job::report::{signal_exit, told};
 use crate::job::script::adopt_orphans;
 use crate::machine::{Machine, Places};
+use crate::say;
 use forebay_agent::AgentError;
 use forebay_controller::job::{Event, Recovery};
 use forebay_controller::process::ProcessId;
@@ -36,7 +37,7 @@ pub fn recover(places: Places<'_>, arguments: &Recover) -> Result<Exit, CommandE
     let chosen = choose(&machine, &orphans, &arguments.tokens)?;
     for job in chosen {
         if let Some(signal) = interrupts.last_signal() {
-            eprintln!("forebay: interrupted: job {} and those after it are left as they are", job.token);
+            say::note(format_args!("interrupted: job {} and those after it are left as they are", job.token));
             return Ok(signal_exit(signal));
         }
         let ended = one(&machine, job, recovery, &interrupts)?;
@@ -54,7 +55,7 @@ pub fn recover(places: Places<'_>, arguments: &Recover) -> Result<Exit, CommandE
 /// Told by every command that works with space: a job that was cut off must not be forgotten.
 pub fn notice(machine: &Machine) -> Result<(), CommandError> {
     for job in &orphans(machine)?.jobs {
-        eprintln!("forebay: {}", describe(job));
+        say::note(describe(job));
     }
     Ok(())
 }
@@ -82,22 +83,18 @@ fn describe(job: &Job) -> String {
 }
 
 fn list(machine: &Machine, orphans: &Orphans) -> Result<(), CommandError> {
-    for job in &orphans.jobs {
-        println!("{}", describe(job));
+    let jobs = orphans.jobs.iter().map(describe);
+    let persistents = orphans.persistents.iter().map(|instance| {
+        let label = &instance.label;
+        format!("persistent instance {label} is half made or half removed: `forebay recover` removes it")
+    });
+    let mut lines: Vec<String> = jobs.chain(persistents).collect();
+    let recoverable = lines.len();
+    lines.extend(unknown_instances(machine)?);
+    if recoverable == 0 {
+        lines.push("nothing to recover".into());
     }
-    for instance in &orphans.persistents {
-        println!(
-            "persistent instance {} is half made or half removed: `forebay recover` removes it",
-            instance.label
-        );
-    }
-    for unknown in unknown_instances(machine)? {
-        println!("{unknown}");
-    }
-    if orphans.jobs.is_empty() && orphans.persistents.is_empty() {
-        println!("nothing to recover");
-    }
-    Ok(())
+    say::answer(lines.join("\n") + "\n").map_err(CommandError::Output)
 }
 
 /// Without names: all, but for those that their owner wanted to keep.
@@ -141,10 +138,10 @@ fn one(
 fn half_done(machine: &Machine, orphans: &Orphans) -> Result<(), CommandError> {
     for instance in &orphans.persistents {
         forget(machine, instance)?;
-        eprintln!("forebay: half-made or half-removed persistent instance {} removed", instance.label);
+        say::note(format_args!("half-made or half-removed persistent instance {} removed", instance.label));
     }
     for unknown in unknown_instances(machine)? {
-        eprintln!("forebay: {unknown}");
+        say::note(unknown);
     }
     Ok(())
 }

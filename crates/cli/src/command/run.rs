@@ -23,7 +23,7 @@ use forebay_model::capacity::parse_bytes;
 use forebay_model::units::Bytes;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt, PermissionsExt};
 use std::path::PathBuf;
 
 /// Runs a batch script.
@@ -163,10 +163,10 @@ impl Request {
 pub fn conclude(outcome: &Outcome, interrupts: &Interrupts, quiet: bool) -> Exit {
     let exit = report::exit(&outcome.state, interrupts.last_signal());
     if !quiet {
-        eprint!("{}", outcome.summary.render());
+        crate::say::plain(outcome.summary.render());
     }
     for line in report::closing(&outcome.state, &outcome.summary.token) {
-        eprintln!("forebay: {line}");
+        crate::say::note(line);
     }
     exit
 }
@@ -186,9 +186,13 @@ pub fn advised(machine: &Machine, source: SetupError) -> CommandError {
             let size =
                 |granules: u64| format_size(Bytes(granules.saturating_mul(granularity.0)), SizeStyle::Binary);
             let fitting = free.0.saturating_mul(granularity.0) >> 20;
+            let lower = if fitting == 0 {
+                String::new()
+            } else {
+                format!("Lower capacity= in the script, or override it: --capacity {fitting}MiB; ")
+            };
             Some(format!(
-                "free in {pool}: {}. Lower capacity= in the script, or override it: --capacity {fitting}MiB; \
-                 more disks: --pool-dir DIR; what holds space: dwstat most",
+                "free in {pool}: {}. {lower}more disks: --pool-dir DIR; what holds space: dwstat most",
                 size(free.0)
             ))
         }
@@ -205,7 +209,7 @@ pub fn advised(machine: &Machine, source: SetupError) -> CommandError {
 }
 
 fn working_directory() -> Result<PathBuf, CommandError> {
-    std::env::current_dir().map_err(CommandError::file("find", "."))
+    std::env::current_dir().map_err(CommandError::WorkingDirectory)
 }
 
 impl Machine {
@@ -229,6 +233,9 @@ impl Machine {
         let mut options = std::fs::OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o700);
         let mut file = options.open(&copy).map_err(CommandError::file("write", &copy))?;
+        // Whatever mask the user has for new files: this one has to be run.
+        let owner_only = std::fs::Permissions::from_mode(0o700);
+        file.set_permissions(owner_only).map_err(CommandError::file("write", &copy))?;
         std::io::Write::write_all(&mut file, script).map_err(CommandError::file("write", &copy))
     }
 }

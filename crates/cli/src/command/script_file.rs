@@ -36,13 +36,11 @@ pub struct ScriptFile {
 impl ScriptFile {
     /// Reads a file.
     pub fn read(path: &Path, form: Form) -> Result<ScriptFile, CommandError> {
-        let absolute = std::path::absolute(path).map_err(CommandError::file("find", path))?;
-        let mut file = File::open(path).map_err(CommandError::file("read", path))?;
+        let failed = |source| CommandError::Script { path: path.to_owned(), source };
+        let absolute = std::path::absolute(path).map_err(failed)?;
+        let mut file = File::open(path).map_err(failed)?;
         let mut text = Vec::new();
-        file.by_ref()
-            .take(SCRIPT_BYTES_MAX + 1)
-            .read_to_end(&mut text)
-            .map_err(CommandError::file("read", path))?;
+        file.by_ref().take(SCRIPT_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
         if text.len() as u64 > SCRIPT_BYTES_MAX {
             let problem =
                 format!("it is larger than {} MiB, which no batch script is", SCRIPT_BYTES_MAX >> 20);
@@ -72,7 +70,7 @@ impl ScriptFile {
             return Err(CommandError::Directives(self.refusal(&parsed)));
         }
         for warning in &parsed.warnings {
-            eprintln!("{}", self.render(warning));
+            crate::say::plain(format_args!("{}\n", self.render(warning)));
         }
         Ok(parsed)
     }

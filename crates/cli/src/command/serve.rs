@@ -4,6 +4,7 @@ use crate::args::ServeNode;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::machine::Places;
+use crate::say;
 use forebay_agent::node::ServerConfig;
 use std::path::Path;
 
@@ -11,7 +12,7 @@ use std::path::Path;
 pub fn serve(places: Places<'_>, serve: &ServeNode) -> Result<Exit, CommandError> {
     let config = ServerConfig::read(given(places)?)?;
     if serve.print_config {
-        print!("{}", config.render());
+        say::answer(config.render()).map_err(CommandError::Output)?;
     }
     Ok(Exit::Success)
 }

@@ -4,13 +4,14 @@
 
 use super::options::{Request, Show, USAGE, UsageError, parse};
 use super::{Options, render};
+use crate::say;
 use crate::state_dir::{StateDir, StateDirError};
 use forebay_controller::error::RegistryError;
 use forebay_controller::registry::{Registry, Snapshot};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
-use std::io::{self, Write};
+use std::io;
 use std::process::ExitCode;
 use thiserror::Error;
 
@@ -38,12 +39,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         Request::Version => Ok(format!("dwstat (forebay) {}\n", env!("CARGO_PKG_VERSION"))),
         Request::Show(show) => answer(&show),
     });
-    let status = answer.and_then(|text| print(&text));
+    let status = answer.and_then(|text| say::answer(text).map_err(DwstatError::Output));
     match status {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            // Nobody is left to tell when standard error is closed.
-            let _ = writeln!(io::stderr(), "dwstat: {error}");
+            say::plain(format_args!("dwstat: {error}\n"));
             ExitCode::from(if matches!(error, DwstatError::Usage(_)) { EXIT_USAGE } else { EXIT_FAILURE })
         }
     }
@@ -54,11 +54,10 @@ fn answer(show: &Show) -> Result<String, DwstatError> {
     let snapshot = match Registry::open_for_reading(&file)? {
         Some(registry) => registry.snapshot()?,
         None => {
-            let _ = writeln!(
-                io::stderr(),
-                "dwstat: nothing is recorded in {} yet; the first `forebay run` sets up a pool",
+            say::plain(format_args!(
+                "dwstat: nothing is recorded in {} yet; the first `forebay run` sets up a pool\n",
                 file.display()
-            );
+            ));
             Snapshot::default()
         }
     };
@@ -71,13 +70,4 @@ fn answer(show: &Show) -> Result<String, DwstatError> {
         now: Timestamp::now().as_second(),
     };
     Ok(render(&snapshot, &options))
-}
-
-/// A reader that has seen enough (`dwstat | head -1`) is no failure.
-fn print(text: &str) -> Result<(), DwstatError> {
-    let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        written => written.map_err(DwstatError::Output),
-    }
 }

@@ -6,6 +6,7 @@ pub mod description;
 pub mod driver;
 pub mod environment;
 pub mod figures;
+pub mod interpreter;
 pub mod plan;
 pub mod progress;
 pub mod report;

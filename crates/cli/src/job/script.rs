@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
@@ -162,14 +162,6 @@ fn give_terminal(group: Pid) {
 pub fn shell_status(status: ExitStatus) -> u8 {
     let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255);
     u8::try_from(number & 0xff).unwrap_or(255)
-}
-
-/// True when a script has no `#!` line: /bin/sh runs it, as a shell would do.
-pub fn is_plain_shell(script: &Path) -> bool {
-    use std::io::Read;
-    let mut start = [0_u8; 2];
-    let read = std::fs::File::open(script).and_then(|mut file| file.read_exact(&mut start));
-    read.is_err() || start != *b"#!"
 }
 
 #[cfg(test)]

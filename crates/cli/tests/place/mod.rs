@@ -96,7 +96,12 @@ impl Place {
 
     /// A program of ours as this place's user, with nothing of our own environment.
     pub fn program(&self, name: &str) -> Command {
-        let mut command = Command::new(self.path("bin").join(name));
+        self.command(self.path("bin").join(name))
+    }
+
+    /// The same for any program.
+    pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
+        let mut command = Command::new(program);
         command
             .uid(self.uid)
             .gid(self.uid)

@@ -3,6 +3,7 @@
 use super::Driver;
 use crate::job::description::describe;
 use crate::job::environment::{BatchJob, Exposed, variables};
+use crate::job::interpreter;
 use crate::job::script::{KILL_WAIT, Script, ScriptCommand, ScriptGroup, shell_status};
 use crate::job::summary::ScriptLine;
 use forebay_agent::{AgentError, Unmounted};
@@ -118,7 +119,10 @@ impl Driver<'_> {
     fn run_script(&mut self) -> Result<ScriptEnd, Cause> {
         let before = self.bytes_used();
         let begun = Instant::now();
-        let script = self.command().spawn().map_err(|error| format!("cannot start the script: {error}"))?;
+        let command = self.command();
+        let script = command.spawn().map_err(|error| {
+            format!("cannot start the script: {error}{}", interpreter::advice(&command.program))
+        })?;
         let end = self.await_script(script)?;
         let elapsed = begun.elapsed();
         let after = self.bytes_used();
@@ -168,14 +172,7 @@ impl Driver<'_> {
     /// The job's own copy of the script, so that an edit while it runs changes nothing.
     fn batch_command(&self) -> ScriptCommand {
         let copy = self.machine.state.job(&self.job.token).join("script");
-        let plain = crate::job::script::is_plain_shell(&copy);
-        let mut arguments = self.job.script.args.clone();
-        let program = if plain {
-            arguments.insert(0, copy.into_os_string());
-            PathBuf::from("/bin/sh")
-        } else {
-            copy
-        };
+        let (program, arguments) = interpreter::command(copy, &self.job.script.args);
         let directory = self.job.script.working_directory.clone();
         ScriptCommand { program, arguments, directory, variables: Vec::new(), interactive: false }
     }

@@ -105,7 +105,9 @@ impl Shared {
             }
         });
         if let Err(error) = spawned {
-            eprintln!("forebay: cannot watch the script's end ({error}): a second interrupt kills it");
+            crate::say::note(format_args!(
+                "cannot watch the script's end ({error}): a second interrupt kills it"
+            ));
         }
     }
 }
@@ -140,5 +142,5 @@ fn announce(state: &JobState, first: bool) {
         (Phase::Kept | Phase::Teardown | Phase::Ended, _) => return,
     };
     // The terminal echoes ^C at the start of the line.
-    eprintln!("\nforebay: {text}");
+    crate::say::plain(format_args!("\nforebay: {text}\n"));
 }
