@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 pub(crate) use paths::{bucket_name, parse_name, substripe_path};
 
 /// Substripe files of one namespace on one fragment.
-pub(crate) struct LocalData {
+pub struct LocalData {
     pub(crate) fragment: Arc<Fragment>,
     pub(crate) directory: OwnedFd,
     pub(crate) descriptors: Arc<DataDescriptors>,

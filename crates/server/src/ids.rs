@@ -2,7 +2,8 @@
 //!
 //! Ids are counted up. The record on disk runs ahead by a lease, so that giving one away touches no disk. After a crash
 //! the ids of the lease that were not given away are lost, which 64 bits can bear. After a power cut the record may be
-//! old; the walk that is then made starts above every id it meets.
+//! old; where all fragments are at hand the walk that is then made starts above every id it meets. Where they are not,
+//! the record is on disk before an id of its lease is given away.
 
 use crate::fragment::{Fragment, state};
 use forebay_wire::{FileId, Result};
@@ -11,8 +12,18 @@ use std::sync::{Mutex, PoisonError};
 /// Ids taken from the record at a time.
 const LEASE: u64 = 1 << 20;
 
+/// What becomes of a record that a power cut made old.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Loss {
+    /// The walk finds every id that is in use.
+    Found,
+    /// Nobody would notice: the record must not be lost.
+    Hidden,
+}
+
 /// The ids of one instance.
 pub(crate) struct FileIds {
+    loss: Loss,
     state: Mutex<Ids>,
 }
 
@@ -23,10 +34,10 @@ struct Ids {
 
 impl FileIds {
     /// Starts at `next`, which nobody has, and records the lease.
-    pub(crate) fn start(fragment: &Fragment, next: u64) -> Result<FileIds> {
+    pub(crate) fn start(fragment: &Fragment, next: u64, loss: Loss) -> Result<FileIds> {
         let leased_until = next + LEASE;
-        state::write_open(fragment, leased_until)?;
-        Ok(FileIds { state: Mutex::new(Ids { next, leased_until }) })
+        state::write_open(fragment, leased_until, loss == Loss::Hidden)?;
+        Ok(FileIds { loss, state: Mutex::new(Ids { next, leased_until }) })
     }
 
     /// A new id.
@@ -34,7 +45,7 @@ impl FileIds {
         let mut ids = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if ids.next == ids.leased_until {
             let until = ids.leased_until + LEASE;
-            state::write_open(fragment, until)?;
+            state::write_open(fragment, until, self.loss == Loss::Hidden)?;
             ids.leased_until = until;
         }
         ids.next += 1;

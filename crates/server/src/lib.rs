@@ -1,6 +1,6 @@
 //! Metadata service, data service and fragment store of the file system.
 //!
-//! [`local`] opens the fragments of an instance on this machine and hands out the services of its namespaces:
+//! [`node`] opens one fragment of an instance whose fragments are on several machines; [`local`] opens the fragments of an instance on this machine and hands out the services of its namespaces:
 //!
 //! ```text
 //! Fragments ── one per process ──┬─ Fragment 0: names (tree), counters, its share of the data
@@ -16,10 +16,12 @@ mod content;
 mod data;
 mod descriptors;
 mod fragment;
+mod home;
 mod host;
 mod ids;
 pub mod local;
 pub mod locks;
 mod metadata;
 mod meter;
+pub mod node;
 mod recover;

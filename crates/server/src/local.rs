@@ -8,20 +8,20 @@
 
 use crate::data::LocalData;
 use crate::descriptors::DataDescriptors;
-use crate::fragment::state::{self, State};
+use crate::fragment::state;
 use crate::fragment::{Fragment, NAMESPACES, identity, make_directory};
+use crate::home::Home;
 use crate::host::host;
-use crate::ids::FileIds;
+use crate::ids::{FileIds, Loss};
 use crate::metadata::Tree;
 use crate::recover;
 use forebay_model::layout::{LayoutChoice, SERVERS_MAX};
 use forebay_model::units::Bytes;
-use forebay_wire::{DataService, FsError, MetadataService, Result};
+use forebay_wire::{DataService, FsError, MetadataService, Result, Sharing};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 pub use crate::descriptors::raise_descriptor_limit;
 
@@ -75,12 +75,8 @@ pub struct Services {
 /// The fragments of one instance, opened by this process and by no other at the same time.
 pub struct Fragments {
     fragments: Vec<Arc<Fragment>>,
-    ids: FileIds,
+    home: Arc<Home>,
     descriptors: Arc<DataDescriptors>,
-    /// Files created, by namespace, of those that are not open.
-    created: Mutex<BTreeMap<String, u64>>,
-    /// Something was left behind that only a walk finds.
-    walk: AtomicBool,
 }
 
 impl Fragments {
@@ -89,96 +85,61 @@ impl Fragments {
         if specs.is_empty() || specs.len() > SERVERS_MAX as usize {
             return Err(FsError::InvalidArgument);
         }
-        let open = |spec: &FragmentSpec| match spec.space {
-            SpaceRule::Hard => Fragment::open(&spec.root, None),
-            SpaceRule::Metered(capacity) => Fragment::open(&spec.root, Some(capacity.0)),
-        };
-        let fragments = specs.iter().map(open).collect::<Result<Vec<_>>>()?;
+        let fragments = specs.iter().map(open_fragment).collect::<Result<Vec<_>>>()?;
         identity::check_or_write(&fragments)?;
+        fragments[1..].iter().try_for_each(state::forget)?;
         let (state, next_file) = state::read(&fragments)?;
         let state = match state {
             Some(state) => state,
-            None => recover::walk(&fragments, next_file)?,
+            None => recover::walk(&fragments, recover::Extent::Whole, next_file)?.state,
         };
         for (fragment, used) in fragments.iter().zip(&state.used) {
             fragment.meter.start_at(*used);
         }
-        Ok(Arc::new(Fragments {
-            ids: FileIds::start(&fragments[0], state.next_file)?,
-            fragments: fragments.into_iter().map(Arc::new).collect(),
-            descriptors: Arc::new(DataDescriptors::new()),
-            created: Mutex::new(state.created),
-            walk: AtomicBool::new(false),
-        }))
+        let fragments: Vec<Arc<Fragment>> = fragments.into_iter().map(Arc::new).collect();
+        let ids = FileIds::start(&fragments[0], state.next_file, Loss::Found)?;
+        let home = Home::new(fragments[0].clone(), 0, ids, state.created, BTreeMap::new());
+        let descriptors = Arc::new(DataDescriptors::new());
+        Ok(Arc::new(Fragments { home: Arc::new(home), fragments, descriptors }))
     }
 
     /// The services of a namespace, which is made when absent. Space is shared by all namespaces. One namespace may be
     /// open only once at a time.
     pub fn namespace(self: &Arc<Fragments>, spec: &NamespaceSpec) -> Result<Services> {
         check_namespace_name(&spec.name)?;
-        let mut data = Vec::new();
-        let mut first = None;
+        let mut data: Vec<Arc<dyn DataService>> = Vec::new();
         for fragment in &self.fragments {
-            let namespaces = make_directory(&fragment.root, NAMESPACES, 0o700)?;
-            let namespace = make_directory(&namespaces, &spec.name, 0o700)?;
+            let namespace = open_namespace(fragment, &spec.name)?;
             data.push(LocalData::open(fragment.clone(), &namespace, self.descriptors.clone())?);
-            first.get_or_insert(namespace);
         }
-        let namespace = first.ok_or(FsError::InvalidArgument)?;
-        let created = self.opened_namespace(&spec.name)?;
-        let tree = Tree::open(self.clone(), &namespace, data.clone(), spec, created);
-        if tree.is_err() {
-            self.closed_namespace(&spec.name, created);
-        }
-        let services = data.into_iter().map(|data| data as Arc<dyn DataService>).collect();
-        Ok(Services { metadata: tree?, data: services })
+        let metadata = Tree::open(self.home.clone(), Sharing::Sole, data.clone(), spec)?;
+        Ok(Services { metadata, data })
     }
 
     /// Closes the fragments and records their counters, so that the next open need not walk. `Busy` while volumes or
     /// services of them are still in use; the fragments stay open by those, and the next open walks.
     pub fn close(self: Arc<Fragments>) -> Result<()> {
         let fragments = Arc::try_unwrap(self).map_err(|_| FsError::Busy)?;
-        if fragments.walk.load(SeqCst) {
-            return Ok(());
-        }
         let used = fragments.fragments.iter().map(|fragment| fragment.meter.used()).collect();
-        let created = fragments.created.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let state = State::counters(fragments.ids.next(), used, created);
-        state::write_closed(&fragments.fragments[0], state)
-    }
-
-    /// The fragment that holds the names.
-    pub(crate) fn first(&self) -> &Fragment {
-        &self.fragments[0]
-    }
-
-    pub(crate) fn ids(&self) -> &FileIds {
-        &self.ids
-    }
-
-    /// Something could not be removed: the next open has to look for it.
-    pub(crate) fn walk_next_time(&self) {
-        self.walk.store(true, SeqCst);
-    }
-
-    fn opened_namespace(&self, name: &str) -> Result<u64> {
-        /// In place of a count: the namespace is open.
-        const OPEN: u64 = u64::MAX;
-        let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
-        match created.insert(name.to_owned(), OPEN) {
-            Some(OPEN) => Err(FsError::Busy),
-            count => Ok(count.unwrap_or(0)),
-        }
-    }
-
-    /// A namespace is no longer in use.
-    pub(crate) fn closed_namespace(&self, name: &str, count: u64) {
-        let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
-        created.insert(name.to_owned(), count);
+        fragments.home.close(used)
     }
 }
 
-fn check_namespace_name(name: &str) -> Result<()> {
+/// Opens a fragment's directory and locks it.
+pub(crate) fn open_fragment(spec: &FragmentSpec) -> Result<Fragment> {
+    match spec.space {
+        SpaceRule::Hard => Fragment::open(&spec.root, None),
+        SpaceRule::Metered(capacity) => Fragment::open(&spec.root, Some(capacity.0)),
+    }
+}
+
+/// The directory of a namespace on a fragment, made when absent.
+pub(crate) fn open_namespace(fragment: &Fragment, name: &str) -> Result<std::os::fd::OwnedFd> {
+    let namespaces = make_directory(&fragment.root, NAMESPACES, 0o700)?;
+    make_directory(&namespaces, name, 0o700)
+}
+
+pub(crate) fn check_namespace_name(name: &str) -> Result<()> {
     let fits = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     if !name.is_empty() && name.len() <= 64 && name.chars().all(fits) {
         Ok(())

@@ -1,4 +1,4 @@
-//! The metadata service over a tree of stub files on fragment 0.
+//! The metadata service over a tree of stub files on the home fragment of a namespace.
 //!
 //! The namespace is a real directory tree. Directories, symbolic links, fifos and the like are themselves; a regular
 //! file is a *stub*: it holds the content if the file is inline, and otherwise only the attributes and, as a sparse
@@ -19,26 +19,31 @@ mod farewells;
 mod layout_attributes;
 mod listing;
 mod lookup;
+#[allow(dead_code, reason = "the live lengths of shared trees come with the next change")]
+mod reach;
 mod remove;
 mod rename;
 mod service;
 mod stub;
+mod sweep;
 mod table;
 mod xattr;
 
-use crate::data::LocalData;
 use crate::fragment::{Fragment, make_directory};
+use crate::home::Home;
 use crate::host::host;
-use crate::local::{Fragments, NamespaceSpec};
+use crate::local::{NamespaceSpec, open_namespace};
 use directories::Directories;
 use farewells::Farewells;
 use forebay_model::layout::{Layout, LayoutChoice};
-use forebay_wire::{DataService, FileId, FsError, Ino, Result};
+use forebay_wire::{DataService, FileId, FsError, Ino, Result, Sharing};
+use reach::Unsettled;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use stub::LocalStub;
+use sweep::Walk;
 use table::Table;
 
 pub(crate) use annotation::{ATTRIBUTE, Annotation, TEXT_MAX};
@@ -48,8 +53,9 @@ pub(crate) use lookup::is_marked;
 const DIRECTORIES_MAX: usize = 1024;
 
 /// One namespace; see the module.
-pub(crate) struct Tree {
-    fragments: Arc<Fragments>,
+pub struct Tree {
+    home: Arc<Home>,
+    sharing: Sharing,
     root: Arc<OwnedFd>,
     root_number: u64,
     order: RwLock<()>,
@@ -57,7 +63,7 @@ pub(crate) struct Tree {
     directories: Directories,
     farewells: Farewells,
     open: Mutex<HashMap<Ino, Weak<LocalStub>>>,
-    data: Vec<Arc<LocalData>>,
+    data: Vec<Arc<dyn DataService>>,
     name: String,
     defaults: LayoutChoice,
     max_file_size: u64,
@@ -65,25 +71,33 @@ pub(crate) struct Tree {
     created: AtomicU64,
     /// The servers run as root: no permission bit of a stub stands in their way.
     privileged: bool,
+    /// Files that others may have made longer than their stub says.
+    unsettled: Mutex<Unsettled>,
+    walk: Mutex<Option<Walk>>,
     itself: Weak<Tree>,
 }
 
 impl Tree {
-    /// Opens a namespace below its directory on fragment 0, made when absent.
+    /// Opens a namespace on its home fragment, made when absent; `data` are the data services of all fragments, in order.
     pub(crate) fn open(
-        fragments: Arc<Fragments>,
-        namespace: &OwnedFd,
-        data: Vec<Arc<LocalData>>,
+        home: Arc<Home>,
+        sharing: Sharing,
+        data: Vec<Arc<dyn DataService>>,
         spec: &NamespaceSpec,
-        created: u64,
     ) -> Result<Arc<Tree>> {
         // The defaults have to be possible for this number of fragments; which file it is does not matter.
         spec.layout.settle(data.len() as u32, 0).map_err(|_| FsError::InvalidArgument)?;
-        let root = make_directory(namespace, "tree", 0o755)?;
+        let namespace = open_namespace(&home.fragment, &spec.name)?;
+        let root = make_directory(&namespace, "tree", 0o755)?;
         let stat = rustix::fs::fstat(&root).map_err(host("stat of the tree"))?;
         let directories = (crate::descriptors::descriptor_limit() / 16).min(DIRECTORIES_MAX);
+        let created = home.opened_namespace(&spec.name)?;
+        let walk = home.take_walked(&spec.name).map(|stubs| Walk { stubs, below: home.next_id() });
+        let unsettled =
+            walk.as_ref().map_or_else(Unsettled::default, |walk| Unsettled::all_below(walk.below));
         Ok(Arc::new_cyclic(|itself| Tree {
-            fragments,
+            home,
+            sharing,
             root: Arc::new(root),
             root_number: stat.st_ino,
             order: RwLock::new(()),
@@ -98,12 +112,14 @@ impl Tree {
             max_files: spec.limits.max_files.unwrap_or(u64::MAX),
             created: AtomicU64::new(created),
             privileged: rustix::process::geteuid().is_root(),
+            unsettled: Mutex::new(unsettled),
+            walk: Mutex::new(walk),
             itself: itself.clone(),
         }))
     }
 
     fn fragment(&self) -> &Fragment {
-        self.fragments.first()
+        &self.home.fragment
     }
 
     fn shared(&self) -> RwLockReadGuard<'_, ()> {
@@ -120,6 +136,10 @@ impl Tree {
 
     fn open_stubs(&self) -> MutexGuard<'_, HashMap<Ino, Weak<LocalStub>>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, Unsettled> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of a stub's inode number.
@@ -150,7 +170,7 @@ impl Tree {
                 None => Ok(()),
             };
             if removed.is_err() {
-                self.fragments.walk_next_time();
+                self.home.walk_next_time();
             }
         }
     }
@@ -158,6 +178,10 @@ impl Tree {
 
 impl Drop for Tree {
     fn drop(&mut self) {
-        self.fragments.closed_namespace(&self.name, self.created.load(Relaxed));
+        let is_walked = self.walk.get_mut().unwrap_or_else(PoisonError::into_inner).is_none();
+        if !is_walked || !self.unsettled().is_none() {
+            self.home.walk_next_time();
+        }
+        self.home.closed_namespace(&self.name, self.created.load(Relaxed));
     }
 }

@@ -1,37 +1,74 @@
 //! The walk over all files after an instance was not closed cleanly.
 //!
-//! It finds out what the counters are, removes substripe files without a stub, and cuts substripe files that reach
-//! beyond the length of their stub (data of a write that was never answered).
+//! It finds out what the counters are, removes substripe files without a stub, and makes a stub as long as its substripe
+//! files reach: a file is as long as its data ([docs/adr/0008](../../../docs/adr/0008-files-know-their-own-length.md)),
+//! and a length that grew by a write need not have reached the disk in the stub.
 //!
-//! Order of events: first every tree is read, completely; only then is anything removed or cut. If any stub cannot be
-//! read the walk fails, the instance is not opened and nothing is lost. A crash during the walk means another walk.
+//! Why nothing comes back that was cut: the substripe files are cut first and the stub then, and the next sync of the
+//! file reaches both. A cut of which a power cut left only the stub's part did not happen: it was not synced, and
+//! the file is what it was before. A cut of which a crash left only the substripe files' part leaves the old length
+//! with zeros.
+//!
+//! Where the other fragments belong to other processes ([`Extent::OwnFragment`]) only what is on this one is looked at;
+//! what they hold is looked at later, through their services ([`crate::metadata`]).
+//!
+//! Order of events: first every tree is read, completely, and then every data directory; only then is anything removed
+//! or made longer. If any stub cannot be read the walk fails, the instance is not opened and nothing is lost. A crash
+//! during the walk means another walk.
 //!
 //! Memory: one entry for each striped file. Depth: directories are walked with one open descriptor for each level.
 
 use crate::content::counted;
-use crate::data::{parse_name, substripe_path};
+use crate::data::parse_name;
 use crate::fragment::state::State;
 use crate::fragment::{DIRECTORY, Fragment, NAMESPACES};
 use crate::host::host;
 use crate::metadata::{ATTRIBUTE, Annotation, TEXT_MAX, is_marked};
 use forebay_model::layout::{Layout, Substripe};
-use forebay_wire::{FileId, FileKind, FsError, Result};
+use forebay_wire::{FileId, FileKind, FsError, Result, Timestamp};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
 use std::os::fd::{BorrowedFd, OwnedFd};
+use std::rc::Rc;
+
+/// The directory of a namespace's names.
+const TREE: &str = "tree";
+
+/// How much of an instance the process has at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Extent {
+    /// All fragments.
+    Whole,
+    /// Only the fragment of this position.
+    OwnFragment(u32),
+}
+
+/// What a walk found out.
+pub(crate) struct Walked {
+    pub(crate) state: State,
+    /// The striped files of each namespace.
+    pub(crate) stubs: BTreeMap<String, Stubs>,
+}
+
+/// The striped files of a namespace.
+pub(crate) type Stubs = HashMap<FileId, Known>;
 
 /// A striped file as its stub has it.
-struct Known {
-    layout: Layout,
-    size: u64,
+pub(crate) struct Known {
+    pub(crate) layout: Layout,
+    pub(crate) size: u64,
+    /// When the stub was last changed.
+    pub(crate) ctime: Timestamp,
+    /// The end of the last byte in its substripe files, as far as they were looked at.
+    end: u64,
 }
 
 /// What the trees say.
 #[derive(Default)]
 struct Found {
-    files: HashMap<(String, FileId), Known>,
+    files: BTreeMap<String, Stubs>,
     created: BTreeMap<String, u64>,
     /// Bytes of inline files.
     inline: u64,
@@ -41,25 +78,64 @@ struct Found {
 }
 
 /// Walks, repairs and returns the counters. `next_file` is a lower bound for free file ids.
-pub(crate) fn walk(fragments: &[Fragment], next_file: u64) -> Result<State> {
+pub(crate) fn walk(fragments: &[Fragment], extent: Extent, next_file: u64) -> Result<Walked> {
     let mut found = Found { next_file, ..Found::default() };
     for (name, namespace) in namespaces(&fragments[0])? {
-        if let Some(tree) = open_if_there(&namespace, "tree")? {
+        if let Some(tree) = open_if_there(&namespace, TREE)? {
             found.created.insert(name.clone(), 0);
-            read_tree(&name, tree, &mut found)?;
+            found.files.insert(name.clone(), Stubs::new());
+            each_stub(tree, &mut |directory, stub, stat| {
+                read_stub(&name, directory, stub, stat, &mut found)
+            })?;
         }
     }
     let mut used = vec![0; fragments.len()];
     used[0] = found.inline;
+    let mut orphans = Vec::new();
     for (index, fragment) in fragments.iter().enumerate() {
+        let server = match extent {
+            Extent::Whole => index as u32,
+            Extent::OwnFragment(position) => position,
+        };
         for (name, namespace) in namespaces(fragment)? {
             if let Some(data) = open_if_there(&namespace, "data")? {
-                used[index] += repair_data(&name, index as u32, &data, &mut found)?;
+                let is_ours = extent == Extent::Whole || found.created.contains_key(&name);
+                used[index] += read_data(&name, server, data, is_ours, &mut found, &mut orphans)?;
             }
         }
     }
+    for (bucket, name) in orphans {
+        rustix::fs::unlinkat(&bucket, name, AtFlags::empty())
+            .map_err(host("remove a substripe file without a stub"))?;
+    }
+    lengthen_stubs(&fragments[0], &found)?;
     let used = fragments.iter().zip(used).map(|(f, used)| if f.meter.counts() { used } else { 0 });
-    Ok(State::counters(found.next_file, used.collect(), found.created))
+    Ok(Walked { state: State::counters(found.next_file, used.collect(), found.created), stubs: found.files })
+}
+
+/// Makes those stubs longer whose substripe files reach further.
+fn lengthen_stubs(home: &Fragment, found: &Found) -> Result<()> {
+    let is_short = |known: &Known| known.end > known.size;
+    for (name, namespace) in namespaces(home)? {
+        let Some(stubs) = found.files.get(&name).filter(|stubs| stubs.values().any(is_short)) else {
+            continue;
+        };
+        let Some(tree) = open_if_there(&namespace, TREE)? else { continue };
+        each_stub(tree, &mut |directory, stub, stat| {
+            let Some((file, _)) = read_annotation_of(directory, stub, stat)?.striped else { return Ok(()) };
+            match stubs.get(&file) {
+                Some(known) if is_short(known) => lengthen(directory, stub, known.end),
+                _ => Ok(()),
+            }
+        })?;
+    }
+    Ok(())
+}
+
+fn lengthen(directory: BorrowedFd<'_>, name: &CStr, length: u64) -> Result<()> {
+    let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let stub = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(host("open a stub"))?;
+    rustix::fs::ftruncate(&stub, length).map_err(host("grow a stub"))
 }
 
 fn namespaces(fragment: &Fragment) -> Result<Vec<(String, OwnedFd)>> {
@@ -98,8 +174,8 @@ fn is_dot(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 
-/// Reads every stub of a tree. Iterative: users make deep trees.
-fn read_tree(namespace: &str, root: OwnedFd, found: &mut Found) -> Result<()> {
+/// Visits every name of a regular file in a tree. Iterative: users make deep trees.
+fn each_stub(root: OwnedFd, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Result<()>) -> Result<()> {
     let list = |directory: OwnedFd| Dir::new(directory).map_err(host("list a directory"));
     let mut open = vec![list(root)?];
     while let Some(entries) = open.last_mut() {
@@ -120,7 +196,7 @@ fn read_tree(namespace: &str, root: OwnedFd, found: &mut Found) -> Result<()> {
                     .map_err(host("open a directory"))?;
                 open.push(list(next)?);
             }
-            Some(FileKind::Regular) => read_stub(namespace, directory, name, &stat, found)?,
+            Some(FileKind::Regular) => visit(directory, name, &stat)?,
             _ => {}
         }
     }
@@ -134,12 +210,13 @@ fn read_stub(
     stat: &Stat,
     found: &mut Found,
 ) -> Result<()> {
-    let annotation = if is_marked(stat) { annotation_of(directory, name)? } else { Annotation::default() };
+    let annotation = read_annotation_of(directory, name, stat)?;
     let first_name = match annotation.striped {
         Some((file, layout)) => {
             found.next_file = found.next_file.max(file.0 + 1);
-            let known = Known { layout, size: stat.st_size as u64 };
-            found.files.insert((namespace.to_owned(), file), known).is_none()
+            let ctime = Timestamp { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
+            let known = Known { layout, size: stat.st_size as u64, ctime, end: 0 };
+            found.files.entry(namespace.to_owned()).or_default().insert(file, known).is_none()
         }
         None => {
             let first = stat.st_nlink == 1 || found.linked.insert(stat.st_ino);
@@ -153,6 +230,10 @@ fn read_stub(
     Ok(())
 }
 
+fn read_annotation_of(directory: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<Annotation> {
+    if is_marked(stat) { annotation_of(directory, name) } else { Ok(Annotation::default()) }
+}
+
 fn annotation_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Annotation> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let stub = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(host("open a stub"))?;
@@ -164,50 +245,52 @@ fn annotation_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Annotation> {
     }
 }
 
-/// Removes and cuts what no stub accounts for, and returns the bytes that are left.
-fn repair_data(namespace: &str, server: u32, data: &OwnedFd, found: &mut Found) -> Result<u64> {
+/// Learns how far the files of a namespace reach, finds what no stub accounts for, and returns the bytes that are left.
+/// `is_ours`: the stubs of the namespace were read.
+fn read_data(
+    namespace: &str,
+    server: u32,
+    data: OwnedFd,
+    is_ours: bool,
+    found: &mut Found,
+    orphans: &mut Vec<(Rc<OwnedFd>, CString)>,
+) -> Result<u64> {
     let mut used = 0;
-    for bucket_name in names(data)? {
-        let bucket = rustix::fs::openat(data, &bucket_name, DIRECTORY, Mode::empty())
+    for bucket_name in names(&data)? {
+        let bucket = rustix::fs::openat(&data, &bucket_name, DIRECTORY, Mode::empty())
             .map_err(host("open a substripe directory"))?;
-        for entry in Dir::read_from(&bucket).map_err(host("list a substripe directory"))? {
+        let bucket = Rc::new(bucket);
+        for entry in Dir::read_from(&*bucket).map_err(host("list a substripe directory"))? {
             let entry = entry.map_err(host("list a substripe directory"))?;
             let name = entry.file_name();
             // What was not made by the file system is left alone.
             let Some((file, index)) = parse_name(name.to_bytes()) else { continue };
             found.next_file = found.next_file.max(file.0 + 1);
-            let known = found.files.get(&(namespace.to_owned(), file));
-            let length = known.and_then(|known| share_len(known, server, index));
-            used += match length {
-                Some(length) => cut(data, file, index, length)?,
-                None => {
-                    rustix::fs::unlinkat(&bucket, name, AtFlags::empty())
-                        .map_err(host("remove a substripe file without a stub"))?;
-                    0
-                }
-            };
+            let known = found.files.get_mut(namespace).and_then(|stubs| stubs.get_mut(&file));
+            let place = known.as_ref().and_then(|known| place_of(&known.layout, server, index));
+            if is_ours && place.is_none() {
+                orphans.push((bucket.clone(), name.to_owned()));
+                continue;
+            }
+            let stat = rustix::fs::statat(&*bucket, name, AtFlags::SYMLINK_NOFOLLOW)
+                .map_err(host("stat of substripe"))?;
+            used += counted(&stat);
+            if let (Some(known), Some(place)) = (known, place) {
+                known.end = known.end.max(end_of(&known.layout, place, stat.st_size as u64));
+            }
         }
     }
     Ok(used)
 }
 
-/// The longest that a substripe file may be; `None` if the layout has no such file on this server.
-fn share_len(known: &Known, server: u32, index: u32) -> Option<u64> {
-    let layout = known.layout;
+/// Which substripe of a file this one is; `None` if the layout has no such file on this server.
+pub(crate) fn place_of(layout: &Layout, server: u32, index: u32) -> Option<Substripe> {
     let slot = (0..layout.stripe_count()).find(|slot| layout.server(*slot) == server)?;
-    (index < layout.substripes()).then(|| layout.share_len(Substripe { slot, index }, known.size))
+    (index < layout.substripes()).then_some(Substripe { slot, index })
 }
 
-fn cut(data: &OwnedFd, file: FileId, index: u32, length: u64) -> Result<u64> {
-    let path = substripe_path(file, index);
-    let flags = OFlags::RDWR | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let stat =
-        rustix::fs::statat(data, &path, AtFlags::SYMLINK_NOFOLLOW).map_err(host("stat of substripe"))?;
-    if stat.st_size as u64 <= length {
-        return Ok(counted(&stat));
-    }
-    let substripe = rustix::fs::openat(data, &path, flags, Mode::empty()).map_err(host("open substripe"))?;
-    rustix::fs::ftruncate(&substripe, length).map_err(host("cut a substripe"))?;
-    let stat = rustix::fs::fstat(&substripe).map_err(host("stat of substripe"))?;
-    Ok(counted(&stat))
+/// The end, in the file, of a substripe file of this length; what no offset can name does not count.
+pub(crate) fn end_of(layout: &Layout, substripe: Substripe, length: u64) -> u64 {
+    let last = length.checked_sub(1).and_then(|last| layout.offset_of(substripe, last));
+    last.map_or(0, |last| last + 1)
 }

@@ -1,11 +1,16 @@
-//! What the last process knew when it closed the instance: `state.json` on fragment 0.
+//! What the last process knew when it closed the instance: `state.json` on fragment 0, or, where every fragment has a
+//! process of its own, on each for itself.
 //!
-//! It spares the next open a walk over all files. It is never synced: it names the boot in which it was written, so
-//! after a power cut, as after the crash of a process, it does not count and the walk of [`crate::recover`] is made.
+//! It spares the next open a walk over all files. It names the boot in which it was written, so after a power cut,
+//! as after the crash of a process, it does not count and the walk of [`crate::recover`] is made. So it is synced only
+//! for the sake of the file ids ([`crate::ids`]).
 //! While an instance is open the record says so (`clean: false`). A record that cannot be read is like none.
 
 use super::{Fragment, read_file, replace_file};
+use crate::host::host;
 use forebay_wire::{FsError, Result};
+use rustix::fs::AtFlags;
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -46,30 +51,38 @@ pub(crate) fn read(fragments: &[Fragment]) -> Result<(Option<State>, u64)> {
 
 /// Says that the instance is open. Nothing else of the record counts until it is closed, except that file ids below
 /// `next_file` are taken.
-pub(crate) fn write_open(fragment: &Fragment, next_file: u64) -> Result<()> {
-    write(fragment, &State { next_file, ..State::default() })
+pub(crate) fn write_open(fragment: &Fragment, next_file: u64, durable: bool) -> Result<()> {
+    write(fragment, &State { next_file, ..State::default() }, durable)
+}
+
+/// Removes the record of a fragment that is opened together with others: it would be out of date.
+pub(crate) fn forget(fragment: &Fragment) -> Result<()> {
+    match rustix::fs::unlinkat(&fragment.root, RECORD, AtFlags::empty()) {
+        Ok(()) | Err(Errno::NOENT) => Ok(()),
+        Err(errno) => Err(host("remove the state of a fragment")(errno)),
+    }
 }
 
 /// Says that the instance is closed and these are its counters.
 pub(crate) fn write_closed(fragment: &Fragment, state: State) -> Result<()> {
     let boot = boot();
-    write(fragment, &State { clean: boot.is_some(), boot: boot.unwrap_or_default(), ..state })
+    write(fragment, &State { clean: boot.is_some(), boot: boot.unwrap_or_default(), ..state }, false)
 }
 
 /// Says that the counters are out of date, so that the next open walks. Nothing to do where there is no record.
 pub(crate) fn forget_counters(fragment: &Fragment) -> Result<()> {
     let Some(content) = read_file(&fragment.root, RECORD)? else { return Ok(()) };
     match serde_json::from_slice::<State>(&content) {
-        Ok(state) => write_open(fragment, state.next_file),
+        Ok(state) => write_open(fragment, state.next_file, false),
         // A record that cannot be read does not count already.
         Err(_) => Ok(()),
     }
 }
 
-fn write(fragment: &Fragment, state: &State) -> Result<()> {
+fn write(fragment: &Fragment, state: &State, durable: bool) -> Result<()> {
     let text =
         serde_json::to_vec(state).map_err(|_| FsError::Damaged { what: "state.json cannot be written" })?;
-    replace_file(&fragment.root, RECORD, &text, false)
+    replace_file(&fragment.root, RECORD, &text, durable)
 }
 
 fn boot() -> Option<String> {

@@ -13,7 +13,7 @@ use super::Tree;
 use super::create::write_annotation;
 use super::lookup::{Object, Reach, mark_of, visible_mode};
 use crate::host::host;
-use forebay_wire::{Attr, DataService, FileKind, FsError, Ino, Result, SetAttr, SetTime, Stub};
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result, SetAttr, SetTime, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::os::fd::{AsFd, AsRawFd};
 

@@ -207,14 +207,14 @@ impl Tree {
         let servers = self.data.len() as u32;
         let asked = choice.or(self.defaults);
         let settle = |id: u64| asked.settle(servers, id).map_err(|_| FsError::InvalidArgument);
-        let is_inline = |layout: &Layout| layout.is_whole() && layout.server(0) == 0;
+        let is_inline = |layout: &Layout| layout.is_whole() && layout.server(0) == self.home.position;
         let stripe_size = choice.stripe_size.filter(|size| Some(*size) != self.defaults.stripe_size);
         let new_files = LayoutChoice { stripe_size, ..LayoutChoice::default() };
         let inline = Annotation { new_files, ..Annotation::default() };
         if servers == 1 && is_inline(&settle(0)?) {
             return Ok(inline);
         }
-        let file = self.fragments.ids().take(self.fragment())?;
+        let file = self.home.take_id()?;
         let layout = settle(file.0)?;
         if is_inline(&layout) {
             return Ok(inline);

@@ -98,7 +98,7 @@ impl Tree {
                 let inline = LayoutChoice {
                     stripe_count: Some(1),
                     substripes: Some(1),
-                    first_server: Some(0),
+                    first_server: Some(self.home.position),
                     stripe_size: annotation.new_files.stripe_size.or(self.defaults.stripe_size),
                 };
                 self.settle(inline)

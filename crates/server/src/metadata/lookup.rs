@@ -7,7 +7,7 @@ use super::stub::LocalStub;
 use super::table::Link;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
-use forebay_wire::{Attr, DataService, FileKind, FsError, Ino, Result, Timestamp};
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result, Timestamp};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};

@@ -65,7 +65,7 @@ impl Tree {
 
 impl MetadataService for Tree {
     fn sharing(&self) -> Sharing {
-        Sharing::Sole
+        self.sharing
     }
 
     fn limits(&self) -> WriteLimits {

@@ -1,0 +1,103 @@
+//! How far a striped file reaches, where others write it without telling the tree: asked of the data services.
+//!
+//! In a shared tree a file is *live* while somebody has it open for writing: its length is the larger of the stub's and of
+//! what its substripe files reach to, its time the newest of the stub's and of those substripe files that were changed since
+//! the stub's was set. When the last writer closes, it is *settled*: the stub is given both, and answers alone from then on.
+//! A file that could not be settled, because a data service was away or the servers were killed, is *unsettled* until
+//! somebody looks at it.
+//!
+//! The order of events when a file is settled, and what a crash after each leaves: the stub's length, the stub's time. A
+//! crash anywhere leaves the file unsettled, with the same answer.
+//!
+//! Lock order: the state of a file (in its open stub) is held while data services are asked, so nothing of the tree may be
+//! held then.
+
+use super::Tree;
+use crate::recover::end_of;
+use forebay_model::layout::{Layout, Substripe};
+use forebay_wire::{Extent, FileId, FsError, Result, Timestamp};
+use std::collections::HashSet;
+
+/// The substripe files of a file, server by server.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reach {
+    /// End of the last byte.
+    pub(super) end: u64,
+    /// Allocated space in units of 512 bytes.
+    pub(super) blocks: u64,
+    extents: Vec<(Substripe, Extent)>,
+}
+
+impl Reach {
+    /// The newest time of those that were changed since an earlier look; all count when there was none.
+    pub(super) fn changed_since(&self, before: Option<&Reach>) -> Option<Timestamp> {
+        let is_new = |one: &(Substripe, Extent)| before.is_none_or(|before| !before.extents.contains(one));
+        self.extents.iter().filter(|one| is_new(one)).map(|(_, extent)| extent.mtime).max()
+    }
+}
+
+/// Which striped files are unsettled though nobody has them open for writing.
+#[derive(Debug, Default)]
+pub(super) struct Unsettled {
+    /// These are.
+    some: HashSet<FileId>,
+    /// And all below this id, since the tree was not closed cleanly,
+    below: u64,
+    /// but these.
+    settled: HashSet<FileId>,
+}
+
+impl Unsettled {
+    /// All files below an id are.
+    pub(super) fn all_below(below: FileId) -> Unsettled {
+        Unsettled { below: below.0, ..Unsettled::default() }
+    }
+
+    pub(super) fn contains(&self, file: FileId) -> bool {
+        self.some.contains(&file) || (file.0 < self.below && !self.settled.contains(&file))
+    }
+
+    pub(super) fn add(&mut self, file: FileId) {
+        self.some.insert(file);
+    }
+
+    pub(super) fn remove(&mut self, file: FileId) {
+        self.some.remove(&file);
+        if file.0 < self.below {
+            self.settled.insert(file);
+        }
+    }
+
+    /// Every file was looked at: of those that a walk knew only these still are.
+    pub(super) fn swept(&mut self, still: impl Iterator<Item = FileId>) {
+        let still: Vec<FileId> = still.filter(|file| self.contains(*file)).collect();
+        self.some.extend(still);
+        (self.below, self.settled) = (0, HashSet::new());
+    }
+
+    /// The record of a clean end would be right.
+    pub(super) fn is_none(&self) -> bool {
+        self.some.is_empty() && self.below == 0
+    }
+}
+
+impl Tree {
+    /// Asks every data service of a file.
+    pub(super) fn reach(&self, file: FileId, layout: &Layout) -> Result<Reach> {
+        let mut reach = Reach::default();
+        for slot in 0..layout.stripe_count() {
+            let server = self.data.get(layout.server(slot) as usize);
+            let server = server.ok_or(FsError::Damaged { what: "a layout names a missing fragment" })?;
+            let extents = server.extents(file, layout.substripes())?;
+            for (index, extent) in (0..layout.substripes()).zip(extents) {
+                let substripe = Substripe { slot, index };
+                reach.end = reach.end.max(end_of(layout, substripe, extent.length));
+                reach.blocks += extent.blocks;
+                if extent != Extent::default() {
+                    reach.extents.push((substripe, extent));
+                }
+            }
+        }
+        Ok(reach)
+    }
+}

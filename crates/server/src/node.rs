@@ -1,0 +1,134 @@
+//! One fragment of an instance whose fragments are on several machines, opened by the process that serves it.
+//!
+//! ```text
+//! NodeInstance ─┬─ data(namespace): the shares of its files that are on this fragment
+//!               └─ tree(namespace): its names, if this fragment is its home
+//! ```
+//!
+//! The data services of the other fragments are given to a tree from above. Opening a tree calls none of them: it can be
+//! served while they are still away.
+//!
+//! Order of events at open: as in [`crate::local`], for this fragment alone. If it was not closed cleanly, or the machine
+//! was started anew, the names and data on it are walked ([`crate::recover`]); what the other fragments hold is looked
+//! at through their services, file by file as they are used, and at once by [`Tree::sweep`]. A crash at any point means that the
+//! next open walks.
+//!
+//! Any thread may call.
+
+use crate::data::LocalData;
+use crate::descriptors::DataDescriptors;
+use crate::fragment::{Fragment, identity, state};
+use crate::home::Home;
+use crate::ids::{FileIds, Loss};
+use crate::local::{FragmentSpec, NamespaceSpec, check_namespace_name, open_fragment, open_namespace};
+use crate::recover;
+use forebay_model::layout::SERVERS_MAX;
+use forebay_wire::{DataService, FsError, Result, Sharing};
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
+pub use crate::data::LocalData as NodeData;
+pub use crate::local::SpaceRule;
+pub use crate::metadata::Tree;
+
+/// Longest word for an instance, in bytes.
+const INSTANCE_MAX: usize = 64;
+
+/// Which fragment of an instance to open.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeSpec {
+    /// Directory that holds it.
+    pub root: PathBuf,
+    /// Which instance it is a part of, the same word for all of its fragments: hexadecimal digits. A fragment of another
+    /// instance is refused.
+    pub instance: String,
+    /// How its capacity is kept.
+    pub space: SpaceRule,
+    /// Its position among the fragments of the instance.
+    pub position: u32,
+    /// How many fragments the instance has.
+    pub servers: u32,
+}
+
+/// See the module.
+pub struct NodeInstance {
+    fragment: Arc<Fragment>,
+    home: Arc<Home>,
+    descriptors: Arc<DataDescriptors>,
+    servers: u32,
+    data: Mutex<HashMap<String, Weak<LocalData>>>,
+}
+
+impl NodeInstance {
+    /// Opens the fragment, and makes the structure on disk where it is absent. `Busy` when another process has it open.
+    pub fn open(spec: &NodeSpec) -> Result<Arc<NodeInstance>> {
+        let is_digit = |c: char| c.is_ascii_hexdigit();
+        if spec.instance.is_empty()
+            || spec.instance.len() > INSTANCE_MAX
+            || !spec.instance.chars().all(is_digit)
+        {
+            return Err(FsError::InvalidArgument);
+        }
+        if spec.servers == 0 || spec.servers > SERVERS_MAX || spec.position >= spec.servers {
+            return Err(FsError::InvalidArgument);
+        }
+        let fragment = open_fragment(&FragmentSpec { root: spec.root.clone(), space: spec.space })?;
+        identity::check_or_write_one(&fragment, &spec.instance, spec.position, spec.servers)?;
+        let (state, next_file) = state::read(std::slice::from_ref(&fragment))?;
+        let (state, walked) = match state {
+            Some(state) => (state, BTreeMap::new()),
+            None => {
+                let extent = recover::Extent::OwnFragment(spec.position);
+                let walked = recover::walk(std::slice::from_ref(&fragment), extent, next_file)?;
+                (walked.state, walked.stubs)
+            }
+        };
+        fragment.meter.start_at(state.used.first().copied().unwrap_or(0));
+        let ids = FileIds::start(&fragment, state.next_file, Loss::Hidden)?;
+        let fragment = Arc::new(fragment);
+        let home = Home::new(fragment.clone(), spec.position, ids, state.created, walked);
+        Ok(Arc::new(NodeInstance {
+            fragment,
+            home: Arc::new(home),
+            descriptors: Arc::new(DataDescriptors::new()),
+            servers: spec.servers,
+            data: Mutex::default(),
+        }))
+    }
+
+    /// The data of a namespace on this fragment; the directory is made when absent. All who ask get the same service while
+    /// somebody holds it.
+    pub fn data(&self, namespace: &str) -> Result<Arc<NodeData>> {
+        check_namespace_name(namespace)?;
+        let mut open = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(data) = open.get(namespace).and_then(Weak::upgrade) {
+            return Ok(data);
+        }
+        let directory = open_namespace(&self.fragment, namespace)?;
+        let data = LocalData::open(self.fragment.clone(), &directory, self.descriptors.clone())?;
+        open.insert(namespace.to_owned(), Arc::downgrade(&data));
+        Ok(data)
+    }
+
+    /// The names of a namespace whose home this fragment is, made when absent; `data` are the data services of all
+    /// fragments, in order, with this fragment's own at its position. One namespace may be open only once at a time.
+    pub fn tree(&self, spec: &NamespaceSpec, data: Vec<Arc<dyn DataService>>) -> Result<Arc<Tree>> {
+        check_namespace_name(&spec.name)?;
+        if data.len() != self.servers as usize {
+            return Err(FsError::InvalidArgument);
+        }
+        Tree::open(self.home.clone(), Sharing::Shared, data, spec)
+    }
+
+    /// Closes the fragment and records its counters, so that the next open need not walk. `Busy` while a tree or a data
+    /// service of it is still in use; the fragment stays open by those, and the next open walks.
+    pub fn close(self: Arc<NodeInstance>) -> Result<()> {
+        let node = Arc::try_unwrap(self).map_err(|_| FsError::Busy)?;
+        let open = node.data.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if open.values().any(|data| data.strong_count() > 0) {
+            return Err(FsError::Busy);
+        }
+        node.home.close(vec![node.fragment.meter.used()])
+    }
+}
