@@ -1,11 +1,13 @@
 //! A [`Tree`] over any mounted file system.
 //!
-//! Every operation starts at a descriptor of the root. A confined tree resolves paths with `RESOLVE_BENEATH`, so no symbolic
+//! Every operation starts at a descriptor of the root. A confined tree resolves paths with `RESOLVE_BENEATH` (or, where the kernel
+//! has no `openat2`, component by component, see [`beneath`]), so no symbolic
 //! link in the middle leads out of it, not even one put there while we look; the last component is never followed.
 //!
 //! Callable from any thread. Descriptors of directories are kept in a small cache ([`directories`]); everything else is opened
 //! and closed per call. Durability: as the trait says; nothing is synced by itself.
 
+mod beneath;
 mod cause;
 mod directories;
 mod entry;

@@ -68,7 +68,7 @@ pub struct StageRequest<'a> {
 pub enum Verify {
     /// Only that the source did not change and that all bytes were accepted.
     Off,
-    /// Also that a checksum taken while reading the source equals the checksum of the destination read back.
+    /// Also that the destination, read back, holds what was read from the source, compared byte by byte.
     #[default]
     Checksum,
 }

@@ -14,8 +14,7 @@
 //! 6. attributes of its directory set when the last entry of the directory is done; everything on disk.
 //!
 //! So a target has its old or its new content and never half of one. Memory is bounded: see [`queue`] (entries in flight),
-//! [`links`] (hard links whose other names are still to come), [`commit`] (files waiting for the disk), one buffer of
-//! [`PIECE_BYTES`] per worker, and the directories on the way from the entries in flight up to the top.
+//! [`links`] (hard links whose other names are still to come), [`commit`] (files waiting for the disk), one [`Buffer`] per worker, and the directories on the way from the entries in flight up to the top.
 //!
 //! The calling thread reports progress and starts workers; it holds no lock while it calls the callback.
 
@@ -26,8 +25,10 @@ mod clone;
 mod commit;
 mod copy;
 mod crew;
+mod early;
 mod entry;
 mod journal;
+mod leftover;
 mod links;
 mod locate;
 mod meter;
@@ -51,6 +52,20 @@ use run::Run;
 
 /// Bytes read, checked and written at once: small enough to stay in a core's cache between the steps.
 pub(crate) const PIECE_BYTES: usize = 1 << 20;
+/// Bytes read back at once, to be compared with the piece.
+const BACK_BYTES: usize = 64 << 10;
+
+/// What a worker reads into.
+struct Buffer {
+    piece: Box<[u8]>,
+    back: Box<[u8]>,
+}
+
+impl Buffer {
+    fn new() -> Self {
+        Self { piece: vec![0; PIECE_BYTES].into(), back: vec![0; BACK_BYTES].into() }
+    }
+}
 
 /// Copies what `request` says. Blocks until it is done, failed or cancelled; every thread it started has ended then.
 ///

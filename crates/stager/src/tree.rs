@@ -268,9 +268,6 @@ pub trait WriteFile: Send + Sync {
     fn set_metadata(&self, change: &SetMetadata) -> Result<(), TreeError>;
     /// Sets one extended attribute.
     fn set_xattr(&self, name: &OsStr, value: &[u8]) -> Result<(), TreeError>;
-    /// Bytes of this range begin to go to the disk, without waiting: so that a later [`sync`](Self::sync) finds less to do. A
-    /// hint; errors are met by the sync.
-    fn start_sync(&self, _range: Range<u64>) {}
     /// Content and attributes reach the disk.
     fn sync(&self) -> Result<(), TreeError>;
     /// A descriptor the kernel can copy to, where there is one that holds the whole content.

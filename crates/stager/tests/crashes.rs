@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use forebay_stager::{CancelToken, Direction, PosixTree, Reason, StageOptions, StageRequest, What, stage};
+use support::faulty::{Faulty, Plan};
 use support::*;
 
 /// A child is never left behind.
@@ -114,6 +115,69 @@ fn a_stage_killed_in_the_middle_is_finished_by_the_next() {
         assert_same(&left, &right);
         assert!(!place.path().join("journal").exists(), "a finished stage needs no journal");
     }
+}
+
+/// Lets a stage end as a crash does: from the n-th operation at the target on, nothing works any more.
+fn break_off(direction: Direction, what: &What, options: &StageOptions, nth: u64) {
+    let everywhere = PosixTree::everywhere().unwrap();
+    let plan = Plan::new("", nth, true, forebay_stager::tree::Cause::Io);
+    let broken = Faulty { inner: &everywhere, plan };
+    stage_trees(&everywhere, &broken, direction, what.clone(), options).unwrap_err();
+}
+
+#[test]
+fn what_a_crash_left_of_vanished_sources_is_removed_and_nothing_else() {
+    for (direction, journal) in [(Direction::Out, true), (Direction::In, false)] {
+        let place = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+        fs::create_dir_all(from.join("sub")).unwrap();
+        fs::create_dir_all(to.join("sub")).unwrap();
+        for number in 0..40 {
+            fs::write(from.join(format!("sub/f{number}")), content(3000, number)).unwrap();
+        }
+        let options =
+            StageOptions { journal: journal.then(|| place.path().join("journal")), ..options(place.path()) };
+        let what = What::Directory(pair(&from, &to));
+        break_off(direction, &what, &options, 60);
+        assert!(temporaries_exist(&to.join("sub")), "nothing was left in {direction:?}");
+        let foreign = [
+            ".forebay-part-00000000000000000000000000000000",
+            ".forebay-part-0123456789abcdef",
+            ".forebay-part-",
+        ];
+        for name in foreign {
+            fs::write(to.join("sub").join(name), "of another stage").unwrap();
+        }
+        for number in 1..40 {
+            fs::remove_file(from.join(format!("sub/f{number}"))).unwrap();
+        }
+        stage_between(direction, what, &options).unwrap();
+        let mut left: Vec<_> =
+            temporaries(&to).into_iter().map(|path| path.file_name().unwrap().to_owned()).collect();
+        left.sort();
+        let mut expected = foreign.map(std::ffi::OsString::from);
+        expected.sort();
+        assert_eq!(left, expected);
+        assert_eq!(fs::read(to.join("sub/f0")).unwrap(), content(3000, 0));
+    }
+}
+
+#[test]
+fn what_a_crash_left_of_a_named_file_is_removed_when_the_file_is_gone() {
+    let place = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+    fs::write(&from, content(3000, 1)).unwrap();
+    fs::create_dir(&to).unwrap();
+    let what = What::File(pair(&from, &to.join("copy")));
+    let nth = (1..30).find(|nth| {
+        break_off(Direction::Out, &what, &options(place.path()), *nth);
+        temporaries_exist(&to)
+    });
+    assert!(nth.is_some(), "nothing was ever left");
+    fs::remove_file(&from).unwrap();
+    let failure = stage_between(Direction::Out, what, &options(place.path())).unwrap_err();
+    assert!(matches!(failure.first.reason, Reason::SourceMissing { .. }), "{failure}");
+    assert_eq!(temporaries(&to), Vec::<PathBuf>::new());
 }
 
 fn temporaries_exist(to: &Path) -> bool {

@@ -153,6 +153,63 @@ fn nothing_outside_an_instance_is_reached() {
     assert!(matches!(reason(result), Reason::LinkUnusable { .. }));
 }
 
+/// Makes this thread, and threads it starts, live on a kernel without `openat2`.
+fn forget_openat2() {
+    const NUMBER: u32 = 437;
+    let step = |code: u32, on_true, on_false, value| libc::sock_filter {
+        code: u16::try_from(code).unwrap(),
+        jt: on_true,
+        jf: on_false,
+        k: value,
+    };
+    let refuse = libc::SECCOMP_RET_ERRNO | u32::try_from(libc::ENOSYS).unwrap();
+    let mut steps = [
+        step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, NUMBER),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, refuse),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: 4, filter: steps.as_mut_ptr() };
+    // SAFETY: the calls change how this thread may call the kernel from now on; the program lives until the second has returned.
+    let done = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+            && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0
+    };
+    assert!(done, "{}", std::io::Error::last_os_error());
+}
+
+#[test]
+fn an_instance_is_closed_without_openat2_too() {
+    let place = tempfile::tempdir().unwrap();
+    let at = |name: &str| place.path().join(name);
+    fs::create_dir_all(at("instance/real/below")).unwrap();
+    fs::create_dir(at("outside")).unwrap();
+    fs::create_dir(at("input")).unwrap();
+    fs::write(at("input/f"), "f").unwrap();
+    std::os::unix::fs::symlink("../outside", at("instance/exit")).unwrap();
+    std::os::unix::fs::symlink(at("outside"), at("instance/absolute")).unwrap();
+    std::os::unix::fs::symlink("real/../real", at("instance/inside")).unwrap();
+    let input = relative(&at("input/f"));
+    let instance = at("instance");
+    std::thread::spawn(move || {
+        forget_openat2();
+        let tree = PosixTree::confined(&instance).unwrap();
+        let everywhere = PosixTree::everywhere().unwrap();
+        let to = |destination: &str| {
+            let pair = forebay_stager::ListPair { source: input.clone(), destination: destination.into() };
+            stage_trees(&everywhere, &tree, Direction::In, What::File(pair), &StageOptions::default())
+        };
+        for destination in ["exit/f", "absolute/f", "real/../../outside/f"] {
+            assert!(matches!(reason(to(destination)), Reason::LinkUnusable { .. }), "{destination}");
+        }
+        assert_eq!(to("inside/below/f").unwrap().files, 1);
+    })
+    .join()
+    .unwrap();
+    assert_eq!(fs::read(at("instance/real/below/f")).unwrap(), b"f");
+    assert_eq!(fs::read_dir(at("outside")).unwrap().count(), 0);
+}
+
 #[test]
 fn a_file_that_grows_all_the_time_is_given_up_with_its_name() {
     let place = tempfile::tempdir().unwrap();
@@ -168,7 +225,10 @@ fn a_file_that_grows_all_the_time_is_given_up_with_its_name() {
                 std::thread::yield_now();
             }
         });
-        let result = file(Direction::Out, &log, &place.path().join("copy"));
+        // Slow enough that the other thread gets its turn in every attempt.
+        let slow = StageOptions { bytes_per_second_max: Some(10 << 20), ..StageOptions::default() };
+        let what = What::File(pair(&log, &place.path().join("copy")));
+        let result = stage_between(Direction::Out, what, &slow);
         done.store(true, Ordering::SeqCst);
         result
     });

@@ -163,6 +163,30 @@ fn nothing_of_a_group_is_put_in_place_when_its_sync_fails() {
     assert!((0..6).all(|number| fs::read(to.join(format!("f{number}"))).unwrap() == OLD));
 }
 
+/// More than one early sync's worth, so that one may go on while the stage does.
+const LARGE: usize = 200 << 20;
+
+#[test]
+fn an_error_of_a_sync_on_the_way_is_not_lost() {
+    let place = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+    fs::create_dir(&from).unwrap();
+    fs::create_dir(&to).unwrap();
+    fs::write(from.join("large"), vec![7; LARGE]).unwrap();
+    let everywhere = PosixTree::everywhere().unwrap();
+    let durable = StageOptions { durable: Some(true), ..StageOptions::default() };
+    // The first sync fails, whether it is an early one or the last; those after it would succeed.
+    let fail_first = |operation, from: &Path, to: &Path, what: fn(ListPair) -> What| {
+        let faulty = Faulty { inner: &everywhere, plan: Plan::new(operation, 1, false, Cause::Io) };
+        let result = stage_trees(&everywhere, &faulty, Direction::In, what(pair(from, to)), &durable);
+        assert_eq!(faulty.plan.fired(), 1);
+        result.expect_err("a sync failed")
+    };
+    fail_first("sync", &from.join("large"), &to.join("large"), What::File);
+    assert_eq!(look(&to).len(), 1, "nothing is put in place, nothing is left");
+    fail_first("sync_point", &from, &to, What::Directory);
+}
+
 #[test]
 fn a_refused_attribute_is_a_warning_and_a_refused_link_a_copy() {
     let (result, ..) = one_fault("set_xattr", Cause::Unsupported);

@@ -100,6 +100,22 @@ fn large_files_are_copied_in_ranges_and_stay_sparse() {
 }
 
 #[test]
+fn reading_a_source_leaves_no_trace_and_its_access_time_is_kept() {
+    let place = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+    fs::create_dir(&from).unwrap();
+    fs::write(from.join("f"), content(5000, 1)).unwrap();
+    // An access before the last change is what a mount with `relatime` brings up to date at the next read.
+    let spec = |tv_sec| rustix::fs::Timespec { tv_sec, tv_nsec: 5 };
+    let times = rustix::fs::Timestamps { last_access: spec(1000), last_modification: spec(2000) };
+    rustix::fs::utimensat(rustix::fs::CWD, from.join("f"), &times, rustix::fs::AtFlags::empty()).unwrap();
+    directory(Direction::In, &from, &to).unwrap();
+    let accessed = |path: &Path| fs::metadata(path).map(|found| (found.atime(), found.atime_nsec())).unwrap();
+    assert_eq!(accessed(&from.join("f")), (1000, 5));
+    assert_eq!(accessed(&to.join("f")), (1000, 5));
+}
+
+#[test]
 fn a_list_goes_file_by_file() {
     let place = tempfile::tempdir().unwrap();
     let at = |name: &str| place.path().join(name);

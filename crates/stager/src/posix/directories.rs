@@ -9,11 +9,13 @@
 use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{self, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
 
+use super::beneath;
 use super::cause::failed;
 use crate::tree::{Cause, TreeError};
 
@@ -26,13 +28,15 @@ const AGAIN_MAX: u32 = 64;
 pub struct Directories {
     root: Arc<OwnedFd>,
     confined: bool,
+    /// Until it is refused.
+    has_openat2: AtomicBool,
     recent: Mutex<VecDeque<(PathBuf, Arc<OwnedFd>)>>,
 }
 
 impl Directories {
     /// `root` is a directory.
     pub fn new(root: OwnedFd, confined: bool) -> Self {
-        Self { root: Arc::new(root), confined, recent: Mutex::default() }
+        Self { root: Arc::new(root), confined, has_openat2: AtomicBool::new(true), recent: Mutex::default() }
     }
 
     /// A descriptor (`O_PATH`) of the directory at `path`.
@@ -43,7 +47,7 @@ impl Directories {
         if let Some(found) = self.cached(path) {
             return Ok(found);
         }
-        let opened = Arc::new(self.resolve(path, operation)?);
+        let opened = self.resolve(path, operation)?;
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
         recent.push_front((path.to_path_buf(), Arc::clone(&opened)));
         recent.truncate(KEPT_MAX);
@@ -59,17 +63,23 @@ impl Directories {
         recent.front().map(|(_, directory)| Arc::clone(directory))
     }
 
-    fn resolve(&self, path: &Path, operation: &'static str) -> Result<OwnedFd, TreeError> {
+    fn resolve(&self, path: &Path, operation: &'static str) -> Result<Arc<OwnedFd>, TreeError> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if !self.confined {
-            return fs::openat(&*self.root, path, flags, Mode::empty()).map_err(failed(operation));
+            let opened = fs::openat(&*self.root, path, flags, Mode::empty());
+            return opened.map(Arc::new).map_err(failed(operation));
         }
         let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
         for _ in 0..AGAIN_MAX {
+            if !self.has_openat2.load(Ordering::Relaxed) {
+                return beneath::open(&self.root, path, operation);
+            }
             match fs::openat2(&*self.root, path, flags, Mode::empty(), beneath) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::XDEV) => return Err(TreeError { operation, cause: Cause::LeadsOutside }),
-                answer => return answer.map_err(failed(operation)),
+                // An older kernel, or a filter of system calls; opening a directory as a path knows no EPERM of its own.
+                Err(Errno::NOSYS | Errno::PERM) => self.has_openat2.store(false, Ordering::Relaxed),
+                answer => return answer.map(Arc::new).map_err(failed(operation)),
             }
         }
         Err(TreeError { operation, cause: Cause::Stale })

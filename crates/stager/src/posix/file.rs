@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use rustix::fs::{self, AtFlags, FileType, Gid, Mode, OFlags, SeekFrom, StatxFlags, Uid};
 use rustix::io::{self, Errno};
@@ -175,15 +175,6 @@ impl WriteFile for PosixFile {
 
     fn set_xattr(&self, name: &OsStr, value: &[u8]) -> Result<(), TreeError> {
         fs::fsetxattr(&self.0, name, value, fs::XattrFlags::empty()).map_err(failed("set attribute"))
-    }
-
-    fn start_sync(&self, range: Range<u64>) {
-        let Ok(offset) = libc::off64_t::try_from(range.start) else { return };
-        let Ok(length) = libc::off64_t::try_from(range.end.saturating_sub(range.start)) else { return };
-        let file = self.0.as_raw_fd();
-        // SAFETY: the call takes a descriptor, which is open as long as `self` is, and numbers; no memory is passed.
-        // Its answer is of no use: what could not be written is reported by the fsync that follows.
-        let _ = unsafe { libc::sync_file_range(file, offset, length, libc::SYNC_FILE_RANGE_WRITE) };
     }
 
     fn sync(&self) -> Result<(), TreeError> {

@@ -11,9 +11,9 @@
 //! Files of a group: at most [`GROUP_FILES_MAX`], some 500 bytes each plus the paths.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use super::PIECE_BYTES;
+use super::Buffer;
 use super::copy;
 use super::entry::Entry;
 use super::journal::Record;
@@ -38,8 +38,6 @@ pub struct Finished {
     pub temporary: PathBuf,
     pub size: u64,
     pub record: Option<Record>,
-    /// See `Copying::sum`.
-    pub sum: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -55,7 +53,10 @@ pub struct Commit<'r> {
     order: Order,
     group: Mutex<Group>,
     /// One for each file system written to.
-    points: Mutex<Vec<(u64, Box<dyn SyncPoint + 'r>)>>,
+    points: Mutex<Vec<(u64, Arc<dyn SyncPoint + 'r>)>>,
+    /// Held while the points are synced. The error of a sync that nobody waited for: every later one has it too, because the
+    /// kernel tells it only once.
+    broken: Mutex<Option<TreeError>>,
 }
 
 #[derive(Default)]
@@ -77,7 +78,7 @@ impl<'r> Commit<'r> {
             (true, false, Direction::Out) => Order::GroupFirst,
             (true, false, Direction::In) => Order::AtEnd,
         };
-        Self { order, group: Mutex::default(), points: Mutex::default() }
+        Self { order, group: Mutex::default(), points: Mutex::default(), broken: Mutex::default() }
     }
 
     /// Whether every file is synced by itself.
@@ -90,6 +91,11 @@ impl<'r> Commit<'r> {
         self.order != Order::Never
     }
 
+    /// Whether the stage ends with one sync of everything, as opposed to syncs before files are put in place.
+    pub fn syncs_all(&self) -> bool {
+        self.order == Order::AtEnd
+    }
+
     /// Before anything is written below `directory`.
     pub fn will_write(&self, run: &Run<'r>, directory: &Path, found: &Metadata) -> Result<(), TreeError> {
         if matches!(self.order, Order::Never | Order::Each) {
@@ -97,7 +103,7 @@ impl<'r> Commit<'r> {
         }
         let mut points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
         if !points.iter().any(|(device, _)| *device == found.device) {
-            points.push((found.device, run.target().sync_point(directory)?));
+            points.push((found.device, run.target().sync_point(directory)?.into()));
         }
         Ok(())
     }
@@ -108,7 +114,7 @@ impl<'r> Commit<'r> {
     }
 
     /// Takes over a finished file.
-    pub fn add(&self, run: &Run<'r>, finished: Finished, buffer: &mut [u8]) {
+    pub fn add(&self, run: &Run<'r>, finished: Finished, buffer: &mut Buffer) {
         if self.order != Order::GroupFirst {
             return self.place(run, finished, buffer);
         }
@@ -124,7 +130,7 @@ impl<'r> Commit<'r> {
         }
     }
 
-    fn place_group(&self, run: &Run<'r>, group: Group, buffer: &mut [u8]) {
+    fn place_group(&self, run: &Run<'r>, group: Group, buffer: &mut Buffer) {
         if let Err(error) = self.sync_points() {
             for finished in group.files {
                 let failure = run.target_failure(&finished.target, error, finished.size);
@@ -137,7 +143,7 @@ impl<'r> Commit<'r> {
         }
     }
 
-    fn place(&self, run: &Run<'r>, finished: Finished, buffer: &mut [u8]) {
+    fn place(&self, run: &Run<'r>, finished: Finished, buffer: &mut Buffer) {
         let tree = run.target();
         let named = match finished.temporary == finished.target {
             true => Ok(()),
@@ -153,8 +159,11 @@ impl<'r> Commit<'r> {
         }
         run.account.files.add(1);
         run.account.bytes.add(finished.size);
+        if self.syncs_all() {
+            run.early.made(if finished.size > copy::LARGE_BYTES { 0 } else { finished.size });
+        }
         if let (Some(journal), Some(record)) = (&run.journal, &finished.record)
-            && let Err(failure) = journal.add(&finished.target, record, finished.sum)
+            && let Err(failure) = journal.add(&finished.target, record)
         {
             run.fail_wholly(failure);
         }
@@ -169,7 +178,7 @@ impl<'r> Commit<'r> {
 
     /// Puts everything in place that is complete. Links copied on the way come back as new members of the group.
     pub fn flush(&self, run: &Run<'r>) {
-        let mut buffer = vec![0; PIECE_BYTES];
+        let mut buffer = Buffer::new();
         loop {
             let group = std::mem::take(&mut *self.group.lock().unwrap_or_else(PoisonError::into_inner));
             if group.files.is_empty() {
@@ -194,8 +203,22 @@ impl<'r> Commit<'r> {
         }
     }
 
+    /// Brings the sync at the end forward, for what is there now.
+    pub fn sync_early(&self) {
+        // An error is met again by the sync at the end.
+        let _ = self.sync_points();
+    }
+
     fn sync_points(&self) -> Result<(), TreeError> {
-        let points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
-        points.iter().try_for_each(|(_, point)| point.sync())
+        let mut broken = self.broken.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(error) = *broken {
+            return Err(error);
+        }
+        let points: Vec<_> = {
+            let points = self.points.lock().unwrap_or_else(PoisonError::into_inner);
+            points.iter().map(|(_, point)| Arc::clone(point)).collect()
+        };
+        let synced = points.iter().try_for_each(|point| point.sync());
+        synced.inspect_err(|error| *broken = Some(*error))
     }
 }

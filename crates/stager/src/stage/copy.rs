@@ -3,10 +3,10 @@
 //! A file up to [`LARGE_BYTES`] is copied by one worker. A larger one is opened once and its ranges are dealt to whoever is
 //! free; the worker that finishes the last range finishes the file.
 //!
-//! Each piece is hashed as it was read from the source, written, read back from the target and hashed again. What is read back
-//! comes from the page cache most of the time: equality proves that the target file holds the right bytes at the right offset
-//! as far as every reader of this machine can tell. It does not prove what the disk will return later; that is the disk's own
-//! checksum's business.
+//! Each piece is written, read back from the target right away and compared byte by byte with what was read from the source. What
+//! is read back comes from the page cache most of the time: equality proves that the target file holds the right bytes at the
+//! right offset as far as every reader of this machine can tell. It does not prove what the disk will return later; that is the
+//! disk's own checksum's business.
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
@@ -14,14 +14,14 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use xxhash_rust::xxh3::xxh3_64_with_seed;
+use xxhash_rust::xxh3::xxh3_64;
 
 use super::commit::Finished;
 use super::entry::Entry;
 use super::journal::Record;
 use super::links::{Key, Turn};
 use super::run::{Run, shown};
-use super::{PIECE_BYTES, attributes, changed, clone, special, worker};
+use super::{Buffer, PIECE_BYTES, attributes, changed, clone, special, worker};
 use crate::failure::{ItemFailure, Reason, Side};
 use crate::request::Verify;
 use crate::tree::{Cause, Metadata, ReadFile, TreeError, WriteFile};
@@ -47,8 +47,6 @@ pub struct Copying<'r> {
     target: Box<dyn WriteFile + 'r>,
     /// The target shares the source's blocks: nothing to copy.
     cloned: bool,
-    /// Sum of the hashes of the pieces, each seeded with its offset, so that their order does not matter.
-    sum: AtomicU64,
     /// What this attempt has added to the progress.
     counted: AtomicU64,
 }
@@ -61,6 +59,8 @@ pub struct Large<'r> {
     left: AtomicU64,
     spoiled: AtomicBool,
     trouble: Mutex<Option<Trouble>>,
+    /// Held while it is synced early; whether that is over.
+    is_written: Mutex<bool>,
 }
 
 /// Why an attempt ended.
@@ -88,7 +88,7 @@ impl Due {
 }
 
 /// Makes a regular file a hard link to its first name, or finds it complete; else it is due to be copied.
-pub fn due(run: &Run<'_>, entry: Entry, found: &Metadata, buffer: &mut [u8]) -> Option<Due> {
+pub fn due(run: &Run<'_>, entry: Entry, found: &Metadata, buffer: &mut Buffer) -> Option<Due> {
     let mut key = None;
     if found.links > 1 && !entry.named {
         match run.links.arrive(found, &entry) {
@@ -113,7 +113,7 @@ pub fn due(run: &Run<'_>, entry: Entry, found: &Metadata, buffer: &mut [u8]) -> 
 /// Copies files of one directory: all are opened, then all are made while the directory's gate is held, then each is copied.
 /// Two workers that make files in one directory in turns, file by file, put each other to sleep for every file; this way
 /// one makes while the other copies. Whatever becomes of one file, the next is tried.
-pub fn batch<'r>(run: &Run<'r>, files: Vec<Due>, buffer: &mut [u8]) {
+pub fn batch<'r>(run: &Run<'r>, files: Vec<Due>, buffer: &mut Buffer) {
     let Some(dir) = files.first().map(|due| Arc::clone(&due.entry.dir)) else { return };
     if run.stopping() {
         return;
@@ -135,7 +135,7 @@ pub fn batch<'r>(run: &Run<'r>, files: Vec<Due>, buffer: &mut [u8]) {
 }
 
 /// Opens a source. `None` when it turns out that there is nothing to copy.
-fn open<'r>(run: &Run<'r>, file: Due, buffer: &mut [u8]) -> Option<(Result<Source<'r>, Trouble>, Due)> {
+fn open<'r>(run: &Run<'r>, file: Due, buffer: &mut Buffer) -> Option<(Result<Source<'r>, Trouble>, Due)> {
     let source = Source::open(run, &file.entry);
     if !file.is_unlooked {
         return Some((source, file));
@@ -147,7 +147,7 @@ fn open<'r>(run: &Run<'r>, file: Due, buffer: &mut [u8]) -> Option<(Result<Sourc
 }
 
 /// Copies a file as one of its own although it has other names.
-pub fn separately(run: &Run<'_>, entry: Entry, buffer: &mut [u8]) {
+pub fn separately(run: &Run<'_>, entry: Entry, buffer: &mut Buffer) {
     attempts(run, entry, None, 1, None, Share::Nothing, buffer);
 }
 
@@ -159,7 +159,7 @@ fn is_complete(run: &Run<'_>, entry: &Entry, found: &Metadata) -> bool {
 }
 
 /// After the target is there: hard links that waited for it, the count of the directory.
-pub fn in_place(run: &Run<'_>, entry: &Entry, key: Option<Key>, buffer: &mut [u8]) {
+pub fn in_place(run: &Run<'_>, entry: &Entry, key: Option<Key>, buffer: &mut Buffer) {
     if let Some(key) = key {
         let existing = entry.target();
         for waiting in run.links.complete(key, &existing) {
@@ -185,7 +185,7 @@ fn attempts<'r>(
     first: u32,
     mut opened: Option<Result<Copying<'r>, Trouble>>,
     share: Share,
-    buffer: &mut [u8],
+    buffer: &mut Buffer,
 ) {
     let mut attempt = first;
     loop {
@@ -227,11 +227,10 @@ pub fn give_up(run: &Run<'_>, entry: &Entry, key: Option<Key>, failure: ItemFail
 }
 
 /// One range of a large file; the last one finishes the file.
-pub fn range<'r>(run: &Run<'r>, file: &Arc<Large<'r>>, range: Range<u64>, buffer: &mut [u8]) {
+pub fn range<'r>(run: &Run<'r>, file: &Arc<Large<'r>>, range: Range<u64>, buffer: &mut Buffer) {
     if !file.spoiled.load(Ordering::Acquire) {
         match file.copying.copy(run, range.clone(), buffer) {
-            // The disk works while the next ranges are copied.
-            Ok(()) if run.commit.is_durable() => file.copying.target.start_sync(range),
+            Ok(()) if run.commit.is_durable() => run.early.wrote(file, range.end - range.start),
             Ok(()) => {}
             Err(trouble) => file.spoil(trouble),
         }
@@ -240,8 +239,7 @@ pub fn range<'r>(run: &Run<'r>, file: &Arc<Large<'r>>, range: Range<u64>, buffer
         return;
     }
     let copying = &file.copying;
-    let trouble = file.trouble.lock().unwrap_or_else(PoisonError::into_inner).take();
-    let outcome = match trouble {
+    let outcome = match file.end() {
         None => copying.finish(run),
         Some(trouble) => Err(trouble),
     };
@@ -270,6 +268,7 @@ impl<'r> Large<'r> {
             left: AtomicU64::new(ranges),
             spoiled: AtomicBool::new(false),
             trouble: Mutex::new(None),
+            is_written: Mutex::new(false),
         }
     }
 
@@ -283,6 +282,21 @@ impl<'r> Large<'r> {
     fn spoil(&self, trouble: Trouble) {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(trouble);
         self.spoiled.store(true, Ordering::Release);
+    }
+
+    /// All ranges are done; what went wrong. From here on nobody syncs early: an error must not be met by one sync and missed by the
+    /// one that counts.
+    fn end(&self) -> Option<Trouble> {
+        *self.is_written.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Syncs what is written so far.
+    pub fn sync_early(&self, run: &Run<'r>) {
+        let is_written = self.is_written.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*is_written && let Err(error) = self.copying.target.sync() {
+            self.spoil(self.copying.target_trouble(run, error));
+        }
     }
 
     /// For a stage that stops before all ranges were taken.
@@ -364,7 +378,6 @@ impl<'r> Copying<'r> {
             source,
             target,
             cloned: false,
-            sum: AtomicU64::new(0),
             counted: AtomicU64::new(0),
         })
     }
@@ -401,7 +414,7 @@ impl<'r> Copying<'r> {
     }
 
     /// The whole file by this thread.
-    fn whole(self, run: &Run<'r>, buffer: &mut [u8]) -> Result<Finished, Trouble> {
+    fn whole(self, run: &Run<'r>, buffer: &mut Buffer) -> Result<Finished, Trouble> {
         let done = self.copy(run, 0..self.before.size, buffer).and_then(|()| self.finish(run));
         done.inspect_err(|_| self.abandon(run))
     }
@@ -412,7 +425,7 @@ impl<'r> Copying<'r> {
         let _ = run.target().unlink(&self.temporary);
     }
 
-    fn copy(&self, run: &Run<'r>, range: Range<u64>, buffer: &mut [u8]) -> Result<(), Trouble> {
+    fn copy(&self, run: &Run<'r>, range: Range<u64>, buffer: &mut Buffer) -> Result<(), Trouble> {
         if self.cloned {
             return Ok(());
         }
@@ -432,20 +445,26 @@ impl<'r> Copying<'r> {
         Ok(())
     }
 
-    fn copy_data(&self, run: &Run<'r>, data: Range<u64>, buffer: &mut [u8]) -> Result<(), Trouble> {
+    fn copy_data(&self, run: &Run<'r>, data: Range<u64>, buffer: &mut Buffer) -> Result<(), Trouble> {
         let mut offset = data.start;
         while offset < data.end {
             if run.stopping() {
                 return Err(Trouble::Stopped);
             }
             let length = PIECE_BYTES.min(usize::try_from(data.end - offset).unwrap_or(PIECE_BYTES));
-            self.copy_piece(run, offset, &mut buffer[..length])?;
+            self.copy_piece(run, offset, &mut buffer.piece[..length], &mut buffer.back)?;
             offset += length as u64;
         }
         Ok(())
     }
 
-    fn copy_piece(&self, run: &Run<'r>, offset: u64, piece: &mut [u8]) -> Result<(), Trouble> {
+    fn copy_piece(
+        &self,
+        run: &Run<'r>,
+        offset: u64,
+        piece: &mut [u8],
+        back: &mut [u8],
+    ) -> Result<(), Trouble> {
         let length = piece.len() as u64;
         run.throttle.pay(run, length);
         let read = self.source.read_at(offset, piece).map_err(|error| self.source_trouble(run, error))?;
@@ -454,7 +473,7 @@ impl<'r> Copying<'r> {
         }
         self.target.write_at(offset, piece).map_err(|error| self.target_trouble(run, error))?;
         if run.options.verify == Verify::Checksum {
-            self.check_piece(run, offset, piece)?;
+            self.check_piece(run, offset, piece, back)?;
         }
         run.account.bytes_moved.add(length);
         run.account.bytes_done.add(length);
@@ -462,19 +481,22 @@ impl<'r> Copying<'r> {
         Ok(())
     }
 
-    /// Reads the piece back over what was read from the source and compares the hashes.
-    fn check_piece(&self, run: &Run<'r>, offset: u64, piece: &mut [u8]) -> Result<(), Trouble> {
-        let expected = xxh3_64_with_seed(piece, offset);
-        let read = self.target.read_at(offset, piece).map_err(|error| self.target_trouble(run, error))?;
-        let found = xxh3_64_with_seed(&piece[..read], offset);
-        if found != expected {
-            let path = shown(run.target(), &self.target_path);
-            return Err(Trouble::Failed(ItemFailure {
-                path,
-                reason: Reason::ChecksumMismatch { expected, found },
-            }));
+    /// Reads the piece back and compares it with what was read from the source.
+    fn check_piece(&self, run: &Run<'r>, offset: u64, piece: &[u8], back: &mut [u8]) -> Result<(), Trouble> {
+        let mut at = offset;
+        for expected in piece.chunks(back.len()) {
+            let found = &mut back[..expected.len()];
+            let read = self.target.read_at(at, found).map_err(|error| self.target_trouble(run, error))?;
+            if &found[..read] != expected {
+                let path = shown(run.target(), &self.target_path);
+                let [expected, found] = [expected, &found[..read]].map(xxh3_64);
+                return Err(Trouble::Failed(ItemFailure {
+                    path,
+                    reason: Reason::ChecksumMismatch { expected, found },
+                }));
+            }
+            at += expected.len() as u64;
         }
-        self.sum.fetch_add(expected, Ordering::Relaxed);
         Ok(())
     }
 
@@ -518,7 +540,6 @@ impl<'r> Copying<'r> {
             temporary: self.temporary.clone(),
             size: self.before.size,
             record,
-            sum: self.sum.load(Ordering::Relaxed),
         })
     }
 }

@@ -52,6 +52,10 @@ impl Drop for Shift<'_, '_> {
 pub fn work<'r>(run: &Run<'r>, report: &mut dyn FnMut(bool)) {
     let interval = Duration::from_millis(run.options.progress_interval_ms.max(10));
     thread::scope(|scope| {
+        let _until_the_end = run.early.shift();
+        if run.commit.is_durable() {
+            scope.spawn(|| run.early.work(run));
+        }
         start(scope, run, || {
             walk::walk(run);
             run.queue.walked();

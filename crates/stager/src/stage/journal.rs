@@ -3,8 +3,8 @@
 //! JSON lines. The first names the stage; each other one a target that was complete when it was written, with what source and
 //! target looked like:
 //! ```text
-//! {"forebay_stage":1,"identity":"9a…","boot":null}
-//! {"target":"run7/out.h5","key":"5f…","sum":"03…"}
+//! {"forebay_stage":2,"identity":"9a…","boot":null}
+//! {"target":"run7/out.h5","key":"5f…"}
 //! ```
 //! `key` is a 128-bit hash over the target's path and the inode, size and times of source and target: a file is skipped only
 //! if both still look exactly so. A line is written after the rename, so a torn or missing one only means that a file is copied
@@ -39,8 +39,8 @@ const LINE_MAX: u64 = 16 * 1024;
 const GROUP_BYTES: usize = 16 * 1024;
 /// ... or, with the next line, when its first has waited for so long.
 const GROUP_TIME: Duration = Duration::from_millis(100);
-/// The only form there is.
-const FORMAT: u32 = 1;
+/// The only form that is read; a journal of another is begun anew. 1 had a checksum in each line.
+const FORMAT: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -56,7 +56,6 @@ struct Line {
     #[serde(with = "raw_path")]
     target: PathBuf,
     key: String,
-    sum: String,
 }
 
 /// What a finished file looked like on both sides.
@@ -82,6 +81,7 @@ impl Record {
 pub struct Journal {
     path: PathBuf,
     known: HashSet<Record>,
+    is_repeated: bool,
     written: Mutex<Written>,
 }
 
@@ -113,7 +113,8 @@ impl Journal {
 
     fn open_with(path: &Path, header: &Header) -> io::Result<Self> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
-        let known = if file.metadata()?.len() == 0 { None } else { read(&file, header)? };
+        let is_repeated = file.metadata()?.len() > 0;
+        let known = if !is_repeated { None } else { read(&file, header)? };
         let known = match known {
             Some((known, torn)) => {
                 if torn {
@@ -130,12 +131,17 @@ impl Journal {
             }
         };
         let written = Written { file, waiting: Vec::new(), since: Instant::now() };
-        Ok(Self { path: path.to_path_buf(), known, written: Mutex::new(written) })
+        Ok(Self { path: path.to_path_buf(), known, is_repeated, written: Mutex::new(written) })
     }
 
     /// Whether nothing was finished before.
     pub fn is_empty(&self) -> bool {
         self.known.is_empty()
+    }
+
+    /// Whether it was there: an earlier run has begun and did not finish.
+    pub fn is_repeated(&self) -> bool {
+        self.is_repeated
     }
 
     /// Whether a file was finished before and still looks the same.
@@ -144,12 +150,8 @@ impl Journal {
     }
 
     /// Notes a file that is in place.
-    pub fn add(&self, target: &Path, record: &Record, sum: u64) -> Result<(), ItemFailure> {
-        let line = Line {
-            target: target.to_path_buf(),
-            key: format!("{:032x}", record.0),
-            sum: format!("{sum:016x}"),
-        };
+    pub fn add(&self, target: &Path, record: &Record) -> Result<(), ItemFailure> {
+        let line = Line { target: target.to_path_buf(), key: format!("{:032x}", record.0) };
         let noted = serde_json::to_vec(&line).map_err(io::Error::from).and_then(|mut line| {
             line.push(b'\n');
             self.note(&line)
@@ -268,14 +270,14 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         let journal = Journal::open(&path, 7, true).unwrap();
-        journal.add(Path::new("a"), &record("a", 1), 1).unwrap();
-        journal.add(Path::new("b"), &record("b", 2), 2).unwrap();
+        journal.add(Path::new("a"), &record("a", 1)).unwrap();
+        journal.add(Path::new("b"), &record("b", 2)).unwrap();
         drop(journal);
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 5]).unwrap();
         let again = Journal::open(&path, 7, true).unwrap();
         assert!(again.has(&record("a", 1)) && !again.has(&record("b", 2)) && !again.has(&record("a", 9)));
-        again.add(Path::new("c"), &record("c", 3), 3).unwrap();
+        again.add(Path::new("c"), &record("c", 3)).unwrap();
         drop(again);
         let third = Journal::open(&path, 7, true).unwrap();
         assert!(third.has(&record("a", 1)) && third.has(&record("c", 3)) && !third.has(&record("b", 2)));
@@ -285,7 +287,7 @@ mod tests {
     fn the_journal_of_another_stage_is_begun_anew_and_a_foreign_file_refused() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
-        Journal::open(&path, 7, true).unwrap().add(Path::new("a"), &record("a", 1), 1).unwrap();
+        Journal::open(&path, 7, true).unwrap().add(Path::new("a"), &record("a", 1)).unwrap();
         assert!(Journal::open(&path, 8, true).unwrap().is_empty());
         assert!(Journal::open(&path, 8, false).unwrap().is_empty());
         std::fs::write(&path, "my thesis\n").unwrap();
@@ -298,7 +300,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("journal");
         std::fs::write(&path, br#"{"forebay_stage":1,"iden"#).unwrap();
-        Journal::open(&path, 7, true).unwrap().add(Path::new("a"), &record("a", 1), 1).unwrap();
+        Journal::open(&path, 7, true).unwrap().add(Path::new("a"), &record("a", 1)).unwrap();
         assert!(Journal::open(&path, 7, true).unwrap().has(&record("a", 1)));
     }
 }

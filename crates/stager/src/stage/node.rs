@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::attributes;
 use super::run::Run;
+use super::{attributes, leftover};
 use crate::tree::Metadata;
 
 /// See the module.
@@ -23,6 +23,9 @@ pub struct Node {
     /// Held by a worker while it makes a batch of files in the target; no other lock is taken inside but the trees' own.
     pub gate: Mutex<()>,
     parent: Option<Arc<Node>>,
+    /// Whether everything the request puts into the target passes through this node. Not so for named files, of which several
+    /// may go into one directory.
+    pub is_whole: bool,
     /// Attributes to give at the end; `None` leaves the target as it is.
     apply: Option<Metadata>,
     outstanding: AtomicUsize,
@@ -33,6 +36,8 @@ pub struct Target {
     pub path: PathBuf,
     /// Whether this run has made it.
     pub is_fresh: bool,
+    /// See [`Node::is_whole`].
+    pub is_whole: bool,
 }
 
 impl Node {
@@ -46,9 +51,9 @@ impl Node {
         if let Some(parent) = &parent {
             parent.enter();
         }
-        let Target { path: target, is_fresh } = target;
+        let Target { path: target, is_fresh, is_whole } = target;
         let (gate, outstanding) = (Mutex::new(()), AtomicUsize::new(1));
-        Arc::new(Self { source, target, is_fresh, gate, parent, apply, outstanding })
+        Arc::new(Self { source, target, is_fresh, is_whole, gate, parent, apply, outstanding })
     }
 
     /// One more outstanding. Only by somebody who holds a count.
@@ -60,6 +65,7 @@ impl Node {
     pub fn leave(self: &Arc<Self>, run: &Run<'_>) {
         let mut node = Arc::clone(self);
         while node.outstanding.fetch_sub(1, Ordering::AcqRel) == 1 {
+            leftover::sweep(run, &node);
             if let Some(found) = &node.apply {
                 attributes::finish_directory(run, &node.source, &node.target, found);
             }

@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     fn directory() -> Arc<Node> {
-        Node::new(None, PathBuf::new(), Target { path: PathBuf::new(), is_fresh: true }, None)
+        Node::new(None, PathBuf::new(), Target { path: PathBuf::new(), is_fresh: true, is_whole: true }, None)
     }
 
     #[test]

@@ -10,6 +10,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use super::account::Account;
 use super::commit::Commit;
 use super::crew::Running;
+use super::early::Early;
 use super::journal::Journal;
 use super::links::Links;
 use super::locate;
@@ -22,9 +23,9 @@ use crate::report::StageReport;
 use crate::request::{Direction, StageOptions, StageRequest};
 use crate::tree::{Cause, Tree, TreeError};
 
-/// Begins every temporary name. The rest is a checksum of the stage and the target, so that the next run of the same stage
+/// Begins every temporary name. A checksum of the stage and one of the target follow, so that the next run of the same stage
 /// finds and replaces what a crash left, and two different stages never meet.
-pub const TEMPORARY_PREFIX: &str = ".forebay-part-";
+const TEMPORARY_PREFIX: &str = ".forebay-part-";
 
 /// In this time a stage needs no forecast of the time left and no memory of what is done: copying all of it again costs less than
 /// keeping the account.
@@ -40,6 +41,7 @@ pub struct Run<'r> {
     pub account: Account,
     pub throttle: Throttle,
     pub commit: Commit<'r>,
+    pub early: Early<'r>,
     /// Who this process is.
     pub uid: u32,
     /// Whether this process may give files away.
@@ -75,6 +77,7 @@ impl<'r> Run<'r> {
             account: Account::new(options.items_listed_max, options.tolerate_errors),
             throttle: Throttle::new(),
             commit: Commit::new(request, durable),
+            early: Early::new(),
             uid: rustix::process::geteuid().as_raw(),
             privileged: rustix::process::geteuid().is_root(),
             may_clone: AtomicBool::new(true),
@@ -165,8 +168,23 @@ impl<'r> Run<'r> {
 
     /// The temporary name of a target.
     pub fn temporary(&self, target: &Path) -> PathBuf {
-        let sum = xxh3_64(target.as_os_str().as_encoded_bytes()) ^ self.identity;
-        target.with_file_name(format!("{TEMPORARY_PREFIX}{sum:016x}"))
+        let sum = xxh3_64(target.as_os_str().as_encoded_bytes());
+        target.with_file_name(format!("{}{sum:016x}", self.temporary_prefix()))
+    }
+
+    fn temporary_prefix(&self) -> String {
+        format!("{TEMPORARY_PREFIX}{:016x}", self.identity)
+    }
+
+    /// Whether a name is a temporary one of this stage, of this run or an earlier one.
+    pub fn is_temporary(&self, name: &OsStr) -> bool {
+        let sum = name.as_encoded_bytes().strip_prefix(self.temporary_prefix().as_bytes());
+        sum.is_some_and(|sum| sum.len() == 16 && sum.iter().all(u8::is_ascii_hexdigit))
+    }
+
+    /// Whether an earlier run of the same stage may have left temporary names. Without a journal nobody knows.
+    pub fn may_have_leftovers(&self) -> bool {
+        self.journal.as_ref().is_none_or(Journal::is_repeated)
     }
 
     /// A failure of the source, in the user's words.

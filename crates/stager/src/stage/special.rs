@@ -7,7 +7,7 @@ use std::path::Path;
 use super::copy;
 use super::entry::Entry;
 use super::run::{Run, shown};
-use super::{attributes, worker};
+use super::{Buffer, attributes, worker};
 use crate::failure::ItemFailure;
 use crate::report::WarningKind;
 use crate::tree::{Cause, Metadata, TreeError};
@@ -77,7 +77,7 @@ pub fn warn_link_copied(run: &Run<'_>, entry: &Entry) {
 }
 
 /// Makes an entry a hard link to a target already in place; where that is not possible, a copy.
-pub fn hard_link(run: &Run<'_>, entry: Entry, existing: &Path, buffer: &mut [u8]) {
+pub fn hard_link(run: &Run<'_>, entry: Entry, existing: &Path, buffer: &mut Buffer) {
     let target = entry.target();
     match link(run, existing, &target) {
         Ok(()) => {

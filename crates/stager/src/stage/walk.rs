@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::entry::Entry;
+use super::leftover;
 use super::locate::{self, tidy};
 use super::node::{Node, Target};
 use super::run::{Run, shown};
@@ -92,7 +93,11 @@ impl<'w, 'r> Walker<'w, 'r> {
         targets: &mut HashMap<PathBuf, &'p Path>,
     ) -> Result<(), ItemFailure> {
         let run = self.run;
-        let (source, found) = follow_source(run, &pair.source)?;
+        let (source, found) = follow_source(run, &pair.source).inspect_err(|_| {
+            if let Ok(target) = self.target_of(pair) {
+                leftover::remove(run, &target);
+            }
+        })?;
         let target = self.target_of(pair)?;
         if let Some(other) = targets.insert(target.clone(), &pair.source) {
             let reason = Reason::DuplicateTarget { other: shown(run.source(), other) };
@@ -110,7 +115,7 @@ impl<'w, 'r> Walker<'w, 'r> {
             return Err(ItemFailure { path: shown(run.source(), &source), reason });
         };
         let above = source.parent().unwrap_or(Path::new("")).to_path_buf();
-        let dir = Node::new(None, above, Target { path: directory, is_fresh: false }, None);
+        let dir = Node::new(None, above, Target { path: directory, is_fresh: false, is_whole: false }, None);
         self.push(Entry { dir, name: name.into(), renamed: Some(renamed.into()), kind: None, named: true });
         Ok(())
     }
@@ -202,7 +207,7 @@ impl<'w, 'r> Walker<'w, 'r> {
         let (target, made) = self.top(&pair.destination)?;
         self.refuse_overlap(&source, &found, &target)?;
         let apply = made.then_some(found);
-        let node = Node::new(None, source, Target { path: target, is_fresh: made }, apply);
+        let node = Node::new(None, source, Target { path: target, is_fresh: made, is_whole: true }, apply);
         run.account.directories.add(1);
         self.descend(node);
         Ok(())
@@ -327,7 +332,7 @@ impl<'w, 'r> Walker<'w, 'r> {
         match self.make(&source, &target) {
             Ok((found, is_fresh)) => {
                 run.account.directories.add(1);
-                let target = Target { path: target, is_fresh };
+                let target = Target { path: target, is_fresh, is_whole: true };
                 Step::Into(Node::new(Some(Arc::clone(&level.node)), source, target, Some(found)))
             }
             Err(failure) => {

@@ -6,13 +6,13 @@ use super::copy::Due;
 use super::entry::{Entry, Looked};
 use super::queue::Task;
 use super::run::{Run, shown};
-use super::{PIECE_BYTES, copy, special};
+use super::{Buffer, PIECE_BYTES, copy, special};
 use crate::failure::{ItemFailure, Reason};
 use crate::tree::EntryKind;
 
 /// Works until nothing is left. `index` counts from 0; a worker whose index is not allowed at the moment waits.
 pub fn work(run: &Run<'_>, index: usize) {
-    let mut buffer = vec![0; PIECE_BYTES];
+    let mut buffer = Buffer::new();
     let allowed = || index < run.workers();
     while let Some(task) = run.queue.take(index, &allowed, &|| run.stopping()) {
         match task {
@@ -73,7 +73,7 @@ const BATCH_MAX: usize = 16;
 const BATCHED_MAX: usize = 192;
 
 /// Places a chunk; small regular files of one directory in batches.
-fn copy_chunk(run: &Run<'_>, chunk: Vec<Looked>, buffer: &mut [u8]) {
+fn copy_chunk(run: &Run<'_>, chunk: Vec<Looked>, buffer: &mut Buffer) {
     let batch_max = (BATCHED_MAX / run.workers()).clamp(1, BATCH_MAX);
     let mut batch: Vec<Due> = Vec::with_capacity(batch_max);
     for looked in chunk {
@@ -92,7 +92,7 @@ fn copy_chunk(run: &Run<'_>, chunk: Vec<Looked>, buffer: &mut [u8]) {
 }
 
 /// Does what an entry needs, except copying a file: that is due.
-fn place(run: &Run<'_>, looked: Looked, buffer: &mut [u8]) -> Option<Due> {
+fn place(run: &Run<'_>, looked: Looked, buffer: &mut Buffer) -> Option<Due> {
     if run.stopping() {
         return None;
     }
