@@ -46,6 +46,11 @@ impl Buffer {
         &mut self.bytes()[START..]
     }
 
+    /// The pages for data alone, for who has the head elsewhere.
+    pub(crate) fn data(&mut self) -> &mut [u8] {
+        &mut self.bytes()[PAGE_BYTES..]
+    }
+
     /// A request of `length` bytes, and the room for data of an answer: all pages after the head, or nothing when the
     /// request itself goes on there.
     pub(crate) fn split(&mut self, length: usize) -> (&[u8], &mut [u8]) {

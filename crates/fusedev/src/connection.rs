@@ -5,6 +5,7 @@ use crate::flags::Features;
 use crate::handler::Handler;
 use crate::notify::Notifier;
 use crate::session::{self, Serving};
+use crate::uring::Rings;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -15,11 +16,18 @@ pub struct Connection {
     pub(crate) device: Arc<OwnedFd>,
     pub(crate) features: Features,
     pub(crate) request_bytes: usize,
+    /// Requests come over io_uring.
+    pub(crate) rings: Option<Rings>,
 }
 
 impl Connection {
-    pub(crate) fn new(device: OwnedFd, features: Features, request_bytes: usize) -> Connection {
-        Connection { device: Arc::new(device), features, request_bytes }
+    pub(crate) fn new(
+        device: OwnedFd,
+        features: Features,
+        request_bytes: usize,
+        rings: Option<Rings>,
+    ) -> Connection {
+        Connection { device: Arc::new(device), features, request_bytes, rings }
     }
 
     /// What was agreed.

@@ -4,7 +4,7 @@ use crate::abi::opcode;
 use crate::flags::Features;
 use crate::handler::{Handler, Interrupted};
 use crate::reply::*;
-use crate::request::{DecodeError, Operation, Request, decode};
+use crate::request::{DecodeError, Operation, Request};
 use crate::transport::Transport;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -18,8 +18,8 @@ pub(crate) struct Dispatch<'a> {
 
 impl Dispatch<'_> {
     /// Serves one message; `room` is for the data of the answer.
-    pub(crate) fn serve(&self, message: &[u8], room: &mut [u8]) {
-        match decode(message, self.features) {
+    pub(crate) fn serve(&self, decoded: Result<Request<'_>, DecodeError>, room: &mut [u8]) {
+        match decoded {
             Ok(request) => self.call(&request, room),
             Err(error) => self.damaged(&error),
         }
@@ -30,6 +30,13 @@ impl Dispatch<'_> {
             let _ = self.answers.refuse(unique, Errno::IO); // its failure means that nobody waits
         }
         self.handler.complain(error);
+    }
+
+    /// The handler panicked over the message with this header. The reply was dropped on the way, so it was answered.
+    pub(crate) fn panicked(&self, header: &[u8]) {
+        let opcode = header.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        self.handler
+            .complain(&format_args!("a panic while serving operation {opcode:?}; it was answered EIO"));
     }
 
     fn owed(&self, request: &Request<'_>) -> Owed {

@@ -12,6 +12,7 @@ use crate::cursor::{Cursor, Taken};
 use crate::flags::Features;
 use crate::record::Record;
 use crate::transport::{out_header, write_message};
+use crate::uring::Rings;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
@@ -150,9 +151,14 @@ impl Greeting {
         features |= self.offer.features & Features::INIT_EXT;
         let pages = (agreement.request_bytes as usize).div_ceil(PAGE_BYTES).max(1);
         let request_bytes = pages * PAGE_BYTES;
+        let rings = match features.contains(Features::OVER_IO_URING) {
+            true => Rings::prepare(request_bytes).ok(), // refused: the device serves as well
+            false => None,
+        };
+        features.set(Features::OVER_IO_URING, rings.is_some());
         let agreement = Agreement { features, request_bytes: request_bytes as u32, ..*agreement };
         send(&self.device, self.unique, &welcome(&self.offer, &agreement))?;
-        Ok(Connection::new(self.device, features, request_bytes))
+        Ok(Connection::new(self.device, features, request_bytes, rings))
     }
 }
 

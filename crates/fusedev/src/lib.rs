@@ -28,6 +28,7 @@ pub mod reply;
 pub mod request;
 mod session;
 mod transport;
+mod uring;
 mod waiters;
 
 pub use attr::{Attr, Entry, FileType, Statfs, Time};

@@ -106,10 +106,32 @@ pub fn decode(message: &[u8], agreed: Features) -> Result<Request<'_>, DecodeErr
     if header.length as usize != length {
         return Err(DecodeError::Length { unique, opcode, said: header.length, length });
     }
-    let extensions = usize::from(header.extension_words) * 8;
-    let end = length.checked_sub(extensions).filter(|&end| end >= IN_HEADER_BYTES);
-    let body = end.and_then(|end| message.get(IN_HEADER_BYTES..end));
-    let operation = body.and_then(|body| decode::operation(opcode, Cursor::new(body), agreed).ok());
+    body(&header, message.get(IN_HEADER_BYTES..).unwrap_or_default(), Cursor::new, agreed)
+}
+
+/// Decodes a message whose header, fixed part and rest are apart, as io_uring brings it.
+pub(crate) fn decode_parts<'a>(
+    header_bytes: &[u8],
+    fixed: &'a [u8],
+    rest: &'a [u8],
+    agreed: Features,
+) -> Result<Request<'a>, DecodeError> {
+    let no_header = |_| DecodeError::NoHeader { length: header_bytes.len() };
+    let header = header(&mut Cursor::new(header_bytes)).map_err(no_header)?;
+    body(&header, rest, |rest| Cursor::apart(fixed, rest), agreed)
+}
+
+/// Extensions, which nobody here asked for, are at the end.
+fn body<'a>(
+    header: &Header,
+    bytes: &'a [u8],
+    cursor: impl FnOnce(&'a [u8]) -> Cursor<'a>,
+    agreed: Features,
+) -> Result<Request<'a>, DecodeError> {
+    let (unique, opcode) = (header.context.unique, header.opcode);
+    let end = bytes.len().checked_sub(usize::from(header.extension_words) * 8);
+    let body = end.and_then(|end| bytes.get(..end));
+    let operation = body.and_then(|body| decode::operation(opcode, cursor(body), agreed).ok());
     match operation {
         Some(operation) => Ok(Request { context: header.context, operation }),
         None => Err(DecodeError::Body { unique, opcode }),

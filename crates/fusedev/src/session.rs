@@ -5,18 +5,21 @@
 //! (ENODEV). One whose device fails otherwise complains and ends; when all have, the connection is cut and programs get
 //! ENOTCONN instead of waiting for ever.
 
-use crate::abi::IN_HEADER_BYTES;
 use crate::buffer::Buffer;
 use crate::connection::Connection;
 use crate::device;
 use crate::dispatch::Dispatch;
+use crate::flags::Features;
 use crate::handler::Handler;
+use crate::request::decode;
 use crate::transport::Device;
+use crate::uring::{self, Rings};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::thread::ScopedJoinHandle;
 
 /// How a connection is served.
 #[derive(Clone, Debug)]
@@ -29,29 +32,70 @@ pub struct Serving {
     pub name: &'static str,
 }
 
+/// What the serving threads of one mount have in common.
+#[derive(Clone, Copy)]
+struct Shared<'a> {
+    handler: &'a dyn Handler,
+    features: Features,
+    request_bytes: usize,
+}
+
 /// Runs the threads until all have ended, then tells the handler.
 pub(crate) fn run(connection: Connection, handler: &dyn Handler, serving: &Serving) -> io::Result<()> {
-    let Connection { device, features, request_bytes } = connection;
+    let Connection { device, features, request_bytes, rings } = connection;
+    let shared = Shared { handler, features, request_bytes };
+    let served = match rings {
+        None => by_device(device, shared, serving),
+        Some(rings) => by_rings(&device, rings, shared, serving),
+    };
+    handler.end();
+    served
+}
+
+/// Each thread reads the device.
+fn by_device(device: Arc<OwnedFd>, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
     let channels = channels(device, serving)?;
-    let served = std::thread::scope(|scope| -> io::Result<()> {
+    std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, channel) in channels.into_iter().enumerate() {
-            let worker = move || serve(channel, handler, features, request_bytes);
-            let name = format!("{}-{number}", serving.name);
-            match std::thread::Builder::new().name(name).spawn_scoped(scope, worker) {
+            match named(serving, number).spawn_scoped(scope, move || serve(channel, shared)) {
                 Ok(thread) => threads.push(thread),
                 // The others serve as well, only fewer at a time.
                 Err(error) if !threads.is_empty() => {
-                    handler.complain(&format_args!("a serving thread: {error}"))
+                    shared.handler.complain(&format_args!("a serving thread: {error}"));
                 }
                 Err(error) => return Err(error),
             }
         }
-        let ended = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::IO)));
-        Ok(ended.fold(Ok(()), Result::and)?)
-    });
-    handler.end();
-    served
+        Ok(joined(threads)?)
+    })
+}
+
+/// A thread for each place, and one for what comes over the device nevertheless.
+fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
+    std::thread::scope(|scope| {
+        let channel = Arc::clone(device);
+        let mut threads = vec![named(serving, 0).spawn_scoped(scope, move || serve(channel, shared))?];
+        for (number, lane) in (1..).zip(rings.into_lanes()) {
+            let serve = move || uring::serve(lane, device, shared.handler, shared.features);
+            match named(serving, number).spawn_scoped(scope, serve) {
+                Ok(thread) => threads.push(thread),
+                // Served as long as each queue has a thread; otherwise the kernel waits for one.
+                Err(error) => shared.handler.complain(&format_args!("a serving thread: {error}")),
+            }
+        }
+        Ok(joined(threads)?)
+    })
+}
+
+fn named(serving: &Serving, number: usize) -> std::thread::Builder {
+    std::thread::Builder::new().name(format!("{}-{number}", serving.name))
+}
+
+/// The first error; a thread does not panic, since requests are caught.
+fn joined(threads: Vec<ScopedJoinHandle<'_, Result<(), Errno>>>) -> Result<(), Errno> {
+    let ended = threads.into_iter().map(|thread| thread.join().unwrap_or(Err(Errno::IO)));
+    ended.fold(Ok(()), Result::and)
 }
 
 /// A descriptor for each thread, cloned where wanted and possible.
@@ -68,12 +112,8 @@ fn channels(device: Arc<OwnedFd>, serving: &Serving) -> io::Result<Vec<Arc<Owned
     Ok(channels)
 }
 
-fn serve(
-    channel: Arc<OwnedFd>,
-    handler: &dyn Handler,
-    features: crate::flags::Features,
-    request_bytes: usize,
-) -> Result<(), Errno> {
+fn serve(channel: Arc<OwnedFd>, shared: Shared<'_>) -> Result<(), Errno> {
+    let Shared { handler, features, request_bytes } = shared;
     let mut buffer = Buffer::new(request_bytes);
     let dispatch = Dispatch { handler, features, answers: Arc::new(Device::new(Arc::clone(&channel))) };
     loop {
@@ -93,11 +133,8 @@ fn serve(
 /// A panic has answered EIO when it gets here (the reply was dropped on its way); the buffer holds plain bytes.
 fn one(dispatch: &Dispatch<'_>, buffer: &mut Buffer, length: usize) {
     let (message, room) = buffer.split(length);
-    let opcode = message.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
-    debug_assert!(length >= IN_HEADER_BYTES, "the kernel sends whole requests");
-    if catch_unwind(AssertUnwindSafe(|| dispatch.serve(message, room))).is_err() {
-        dispatch
-            .handler
-            .complain(&format_args!("a panic while serving operation {opcode:?}; it was answered EIO"));
+    let decoded = decode(message, dispatch.features);
+    if catch_unwind(AssertUnwindSafe(|| dispatch.serve(decoded, room))).is_err() {
+        dispatch.panicked(message);
     }
 }

@@ -160,7 +160,48 @@ impl Handler for OneFile {
     }
 }
 
+/// How requests come in a test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Way {
+    Device { threads: usize },
+    Rings,
+}
+
+const WAYS: [Way; 3] = [Way::Device { threads: 1 }, Way::Device { threads: 3 }, Way::Rings];
+
+/// The switch of the kernel for requests over io_uring.
+const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
+
+/// Switches io_uring on; the last one puts the machine's own setting back, also when its test failed.
+struct SwitchedOn;
+
+/// Tests that have it on, and the setting found by the first.
+static USERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
+
+impl SwitchedOn {
+    fn new() -> SwitchedOn {
+        let mut users = USERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if users.0 == 0 {
+            users.1 = std::fs::read_to_string(SWITCH).expect("a kernel with requests over io_uring (6.14)");
+            std::fs::write(SWITCH, "Y").unwrap();
+        }
+        users.0 += 1;
+        SwitchedOn
+    }
+}
+
+impl Drop for SwitchedOn {
+    fn drop(&mut self) {
+        let mut users = USERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        users.0 -= 1;
+        if users.0 == 0 {
+            let _ = std::fs::write(SWITCH, users.1.trim());
+        }
+    }
+}
+
 struct Mounted {
+    _switched: Option<SwitchedOn>,
     point: tempfile::TempDir,
     events: Receiver<Event>,
     notifier: Notifier,
@@ -178,8 +219,13 @@ fn isolate() {
 }
 
 impl Mounted {
-    fn new(threads: usize, wanted: Features) -> Mounted {
+    fn new(way: Way, wanted: Features) -> Mounted {
         isolate();
+        let _switched = (way == Way::Rings).then(SwitchedOn::new);
+        let (threads, wanted) = match way {
+            Way::Device { threads } => (threads, wanted),
+            Way::Rings => (1, wanted | Features::OVER_IO_URING),
+        };
         let point = tempfile::Builder::new().prefix("fusedev-").tempdir().unwrap();
         let device = device::open().unwrap();
         let data =
@@ -209,7 +255,7 @@ impl Mounted {
         let (notifier, handler) = (connection.notifier(), Arc::clone(&file));
         let serving = Serving { threads, queue_per_thread: threads > 1, name: "test" };
         let serving = std::thread::spawn(move || connection.serve(&*handler, &serving));
-        Mounted { point, events, notifier, file, serving: Some(serving) }
+        Mounted { _switched, point, events, notifier, file, serving: Some(serving) }
     }
 
     fn path(&self) -> PathBuf {
@@ -280,8 +326,8 @@ impl Drop for Program {
 
 #[test]
 fn content_goes_both_ways_in_requests_of_any_size() {
-    for threads in [1, 3] {
-        let mounted = Mounted::new(threads, Features::empty());
+    for way in WAYS {
+        let mounted = Mounted::new(way, Features::empty());
         mounted
             .python(
                 "
@@ -302,7 +348,7 @@ for size in (1, 4095, 4096, 4097, 1 << 20, (1 << 20) + 1, 5_000_000):
 
 #[test]
 fn flock_and_fcntl_are_told_apart_and_do_not_exclude_each_other() {
-    let mounted = Mounted::new(2, Features::POSIX_LOCKS | Features::FLOCK_LOCKS);
+    let mounted = Mounted::new(Way::Device { threads: 2 }, Features::POSIX_LOCKS | Features::FLOCK_LOCKS);
     let program = mounted.python(
         "
 fd = os.open(sys.argv[1], os.O_RDWR)
@@ -331,8 +377,8 @@ else: raise AssertionError('granted twice')
 
 #[test]
 fn a_signal_ends_the_wait_for_a_lock() {
-    for threads in [1, 3] {
-        let mounted = Mounted::new(threads, Features::POSIX_LOCKS | Features::FLOCK_LOCKS);
+    for way in WAYS {
+        let mounted = Mounted::new(way, Features::POSIX_LOCKS | Features::FLOCK_LOCKS);
         let mut program = mounted.python(
             "
 first, second = (os.open(sys.argv[1], os.O_RDWR) for _ in range(2))
@@ -356,8 +402,8 @@ except TimeoutError: print('interrupted', flush=True)
 
 #[test]
 fn a_panic_answers_its_request_and_the_mount_goes_on() {
-    for threads in [1, 2] {
-        let mounted = Mounted::new(threads, Features::empty());
+    for way in WAYS {
+        let mounted = Mounted::new(way, Features::empty());
         mounted
             .python(
                 "
@@ -380,7 +426,7 @@ for _ in range(5):
 
 #[test]
 fn what_is_announced_is_asked_for_again() {
-    let mounted = Mounted::new(2, Features::empty());
+    let mounted = Mounted::new(Way::Device { threads: 2 }, Features::empty());
     let size = |expected: u64| {
         let script =
             format!("assert os.stat(sys.argv[1]).st_size == {expected}, os.stat(sys.argv[1]).st_size");
@@ -400,7 +446,7 @@ fn what_is_announced_is_asked_for_again() {
 
 #[test]
 fn unknown_operations_are_refused_and_end_nothing() {
-    let mounted = Mounted::new(1, Features::empty());
+    let mounted = Mounted::new(Way::Device { threads: 1 }, Features::empty());
     mounted
         .python(
             "
