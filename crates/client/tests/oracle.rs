@@ -173,3 +173,81 @@ fn metered_inline_files_are_as_local_ones() {
 fn metered_striped_files_are_as_local_ones() {
     lockstep(Shape::striped().metered(1 << 30));
 }
+
+/// Two volumes over one tree, as two machines have them: each operation is done by one of them and seen by both. The lower
+/// slots are open files of the first, the upper ones of the second.
+fn lockstep_of_two(shape: Shape, home: usize) {
+    let operations = number("FOREBAY_TEST_OPERATIONS").unwrap_or(3000);
+    let seed = number("FOREBAY_TEST_SEED").unwrap_or(SEED);
+    println!("FOREBAY_TEST_SEED={seed}");
+    let mut r = Random(seed | 1);
+    let privileged = rustix::process::geteuid().is_root();
+    let metered = shape.space != forebay_server::local::SpaceRule::Hard;
+    let oracle = tempfile::tempdir().unwrap();
+    let root = oracle.path().join("root");
+    std::fs::create_dir(&root).unwrap();
+    std::fs::set_permissions(&root, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let mut local = Local::new(root);
+    let mut nodes = nodes::Nodes::new(shape, home);
+    let (mut done, mut successes) = (0, 0);
+    while done < operations {
+        let mut ours = [Ours::new(nodes.volume()), Ours::new(nodes.volume())];
+        for _ in 0..300 {
+            let mut op = op(&mut r, privileged, metered);
+            if let Op::Copy(from, _, to, ..) = &mut op {
+                *to = *from ^ 1;
+            }
+            let by = match &op {
+                Op::Create(_, _, slot) | Op::Open(_, _, slot) | Op::Close(slot) | Op::Write(slot, ..) => {
+                    *slot
+                }
+                Op::Read(slot, ..) | Op::Allocate(slot, ..) | Op::Copy(slot, ..) | Op::Sync(slot) => *slot,
+                _ => r.below(SLOTS as u64) as usize,
+            };
+            let (a, b) = (ours[by * 2 / SLOTS].apply(&op), local.apply(&op));
+            assert!(
+                are_same(&op, &a, &b),
+                "operation {done} of seed {seed}: {op:?}\nours {a:?}\nlocal {b:?}"
+            );
+            successes += u64::from(a.is_ok());
+            done += 1;
+            if done % 50 == 0 {
+                let b = local.picture();
+                for ours in &mut ours {
+                    let a = ours.picture();
+                    let paths = a.keys().chain(b.keys());
+                    let differ: Vec<_> =
+                        paths.filter(|p| a.get(*p) != b.get(*p)).map(|p| (p, a.get(p), b.get(p))).collect();
+                    assert!(differ.is_empty(), "after operation {done} of seed {seed}: {op:?}\n{differ:#?}");
+                }
+            }
+        }
+        local.close_all();
+        ours.into_iter().for_each(|ours| drop(ours.into_volume()));
+        nodes = match r.below(3) {
+            0 => nodes.reopen(),
+            1 => nodes.reopen_uncleanly(),
+            _ => {
+                let nodes = nodes.reopen_uncleanly();
+                assert_eq!(nodes.tree.sweep(), Ok(0), "files that are closed leave nothing");
+                nodes
+            }
+        };
+    }
+    assert!(successes > operations / 10, "{successes} of {operations} operations succeeded");
+}
+
+#[test]
+fn shared_files_are_as_local_ones() {
+    lockstep_of_two(Shape::striped(), 2);
+}
+
+#[test]
+fn shared_metered_files_are_as_local_ones() {
+    lockstep_of_two(Shape::striped().metered(1 << 30), 1);
+}
+
+#[test]
+fn shared_inline_files_are_as_local_ones() {
+    lockstep_of_two(Shape::inline().metered(1 << 30), 0);
+}

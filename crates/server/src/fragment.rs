@@ -4,9 +4,10 @@
 //!
 //! ```text
 //! fragment.json                 which fragment of which instance this is; written once, synced
-//! state.json                    fragment 0 only: counters of the last detach; see `state`
+//! state.json                    counters of the last detach; see `state`
 //! lock                          held while a process has the instance open
-//! ns/<namespace>/tree/          the names (fragment 0 only): stubs, directories, links
+//! ns/<namespace>/tree/          the names (home fragment only): stubs, directories, links
+//! ns/<namespace>/open/          stubs without a name that are open (where other machines hold them)
 //! ns/<namespace>/data/<2 hex>/<file id, 16 hex>.<substripe>
 //! ```
 //!

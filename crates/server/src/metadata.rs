@@ -18,9 +18,10 @@ mod directories;
 mod farewells;
 mod layout_attributes;
 mod listing;
+mod live;
 mod lookup;
-#[allow(dead_code, reason = "the live lengths of shared trees come with the next change")]
 mod reach;
+mod reclaim;
 mod remove;
 mod rename;
 mod service;
@@ -46,9 +47,14 @@ use stub::LocalStub;
 use sweep::Walk;
 use table::Table;
 
+pub use live::OpenFile;
+pub use reclaim::Claim;
+
 pub(crate) use annotation::{ATTRIBUTE, Annotation, TEXT_MAX};
 pub(crate) use lookup::is_marked;
 
+/// The directory, beside the tree, of the stubs that have no name and are open.
+pub(crate) const UNLINKED: &str = "open";
 /// Directory descriptors kept open, at most.
 const DIRECTORIES_MAX: usize = 1024;
 
@@ -74,6 +80,10 @@ pub struct Tree {
     /// Files that others may have made longer than their stub says.
     unsettled: Mutex<Unsettled>,
     walk: Mutex<Option<Walk>>,
+    /// Stubs of files of a shared tree that lost their last name while they are open.
+    unlinked: Option<OwnedFd>,
+    /// Those of them that were claimed again after a restart, until they are opened or the time for it is over.
+    reclaimed: Mutex<HashMap<Ino, Arc<LocalStub>>>,
     itself: Weak<Tree>,
 }
 
@@ -89,6 +99,10 @@ impl Tree {
         spec.layout.settle(data.len() as u32, 0).map_err(|_| FsError::InvalidArgument)?;
         let namespace = open_namespace(&home.fragment, &spec.name)?;
         let root = make_directory(&namespace, "tree", 0o755)?;
+        let unlinked = match sharing {
+            Sharing::Sole => None,
+            Sharing::Shared => Some(make_directory(&namespace, UNLINKED, 0o700)?),
+        };
         let stat = rustix::fs::fstat(&root).map_err(host("stat of the tree"))?;
         let directories = (crate::descriptors::descriptor_limit() / 16).min(DIRECTORIES_MAX);
         let created = home.opened_namespace(&spec.name)?;
@@ -114,6 +128,8 @@ impl Tree {
             privileged: rustix::process::geteuid().is_root(),
             unsettled: Mutex::new(unsettled),
             walk: Mutex::new(walk),
+            unlinked,
+            reclaimed: Mutex::default(),
             itself: itself.clone(),
         }))
     }

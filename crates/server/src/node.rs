@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 pub use crate::data::LocalData as NodeData;
 pub use crate::local::SpaceRule;
-pub use crate::metadata::Tree;
+pub use crate::metadata::{Claim, OpenFile, Tree};
 
 /// Longest word for an instance, in bytes.
 const INSTANCE_MAX: usize = 64;

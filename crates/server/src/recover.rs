@@ -23,7 +23,7 @@ use crate::data::parse_name;
 use crate::fragment::state::State;
 use crate::fragment::{DIRECTORY, Fragment, NAMESPACES};
 use crate::host::host;
-use crate::metadata::{ATTRIBUTE, Annotation, TEXT_MAX, is_marked};
+use crate::metadata::{ATTRIBUTE, Annotation, TEXT_MAX, UNLINKED, is_marked};
 use forebay_model::layout::{Layout, Substripe};
 use forebay_wire::{FileId, FileKind, FsError, Result, Timestamp};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat};
@@ -80,18 +80,30 @@ struct Found {
 /// Walks, repairs and returns the counters. `next_file` is a lower bound for free file ids.
 pub(crate) fn walk(fragments: &[Fragment], extent: Extent, next_file: u64) -> Result<Walked> {
     let mut found = Found { next_file, ..Found::default() };
+    let mut orphans = Vec::new();
     for (name, namespace) in namespaces(&fragments[0])? {
         if let Some(tree) = open_if_there(&namespace, TREE)? {
             found.created.insert(name.clone(), 0);
             found.files.insert(name.clone(), Stubs::new());
             each_stub(tree, &mut |directory, stub, stat| {
-                read_stub(&name, directory, stub, stat, &mut found)
+                let is_first = read_stub(&name, directory, stub, stat, &mut found)?;
+                *found.created.entry(name.clone()).or_default() += u64::from(is_first);
+                Ok(())
+            })?;
+        }
+        let Some(unlinked) = open_if_there(&namespace, UNLINKED)? else { continue };
+        if extent == Extent::Whole {
+            // Nobody can claim them: they go, and their content with them.
+            let unlinked = Rc::new(unlinked);
+            orphans.extend(names(&unlinked)?.into_iter().map(|name| (unlinked.clone(), name)));
+        } else {
+            each_stub(unlinked, &mut |directory, stub, stat| {
+                read_stub(&name, directory, stub, stat, &mut found).map(|_| ())
             })?;
         }
     }
     let mut used = vec![0; fragments.len()];
     used[0] = found.inline;
-    let mut orphans = Vec::new();
     for (index, fragment) in fragments.iter().enumerate() {
         let server = match extent {
             Extent::Whole => index as u32,
@@ -203,15 +215,16 @@ fn each_stub(root: OwnedFd, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) 
     Ok(())
 }
 
+/// Returns whether it is the first name of its file.
 fn read_stub(
     namespace: &str,
     directory: BorrowedFd<'_>,
     name: &CStr,
     stat: &Stat,
     found: &mut Found,
-) -> Result<()> {
+) -> Result<bool> {
     let annotation = read_annotation_of(directory, name, stat)?;
-    let first_name = match annotation.striped {
+    Ok(match annotation.striped {
         Some((file, layout)) => {
             found.next_file = found.next_file.max(file.0 + 1);
             let ctime = Timestamp { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
@@ -223,11 +236,7 @@ fn read_stub(
             found.inline += if first { counted(stat) } else { 0 };
             first
         }
-    };
-    if first_name {
-        *found.created.entry(namespace.to_owned()).or_default() += 1;
-    }
-    Ok(())
+    })
 }
 
 fn read_annotation_of(directory: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<Annotation> {

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+pub mod nodes;
 pub mod world;
 
 /// Who the tests are.

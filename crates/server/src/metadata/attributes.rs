@@ -13,7 +13,7 @@ use super::Tree;
 use super::create::write_annotation;
 use super::lookup::{Object, Reach, mark_of, visible_mode};
 use crate::host::host;
-use forebay_wire::{Attr, FileKind, FsError, Ino, Result, SetAttr, SetTime, Stub};
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result, SetAttr, SetTime, Sharing, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -27,6 +27,29 @@ impl Tree {
         if let Some(size) = change.size {
             self.set_length(ino, size)?;
         }
+        let attr = match (self.sharing, change.mtime) {
+            (Sharing::Shared, Some(_)) => self.set_time(ino, change)?,
+            _ => self.set_others(ino, change)?,
+        };
+        self.refined(attr.0, &attr.1)
+    }
+
+    /// What belongs to [`Tree::setattr`] when the time of the content is set and others write it.
+    fn set_time(&self, ino: Ino, change: &SetAttr) -> Result<(Attr, super::Annotation)> {
+        let object = self.visible(ino)?;
+        match object.annotation.striped {
+            Some(_) => self.open_stub(ino)?.setting_time(|| self.set_others(ino, change)),
+            None => self.set_others(ino, change),
+        }
+    }
+
+    fn visible(&self, ino: Ino) -> Result<Object> {
+        let _order = self.shared();
+        self.object(ino)
+    }
+
+    /// Everything but the length.
+    fn set_others(&self, ino: Ino, change: &SetAttr) -> Result<(Attr, super::Annotation)> {
         let _order = self.shared();
         if change.uid.is_some() || change.gid.is_some() {
             self.set_owner(&self.object(ino)?, change)?;
@@ -41,7 +64,7 @@ impl Tree {
             self.set_times(&self.object(ino)?, change)?;
         }
         let object = self.object(ino)?;
-        self.attr_with_generation(ino, &object.stat, &object.annotation)
+        Ok((self.attr_with_generation(ino, &object.stat, &object.annotation)?, object.annotation))
     }
 
     /// Takes the set-user-id bit away, and the set-group-id bit of an executable.
@@ -72,7 +95,7 @@ impl Tree {
             return Err(FsError::FileTooLarge);
         }
         let Some((file, layout)) = stub.annotation().striped else {
-            return stub.content().set_length(size);
+            return stub.set_inline_length(size);
         };
         if size < stub.size()? {
             for slot in 0..layout.stripe_count() {

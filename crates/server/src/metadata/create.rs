@@ -15,7 +15,6 @@ use super::annotation::{ATTRIBUTE, Annotation};
 use super::lookup::{Place, check_name, mark_of, read_annotation, stat_at};
 use super::stub::LocalStub;
 use super::table::Link;
-use crate::content::Accounting;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
 use forebay_model::layout::{Layout, LayoutChoice};
@@ -78,7 +77,7 @@ impl Tree {
             self.set_mode_of_new(&place, stat, object.mode & 0o7777)
         };
         let stat = finish().map_err(|error| undo(&place, AtFlags::empty(), error))?;
-        self.found(parent, name, &stat, Annotation::default())
+        self.found(parent, &place.directory, name, &stat, Annotation::default())
     }
 
     pub(super) fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
@@ -102,7 +101,7 @@ impl Tree {
             Ok((self.set_mode_of_new(&place, stat, stub_mode | inherited)?, annotation))
         };
         let (stat, annotation) = finish().map_err(|error| undo(&place, AtFlags::REMOVEDIR, error))?;
-        self.found(parent, name, &stat, annotation)
+        self.found(parent, &place.directory, name, &stat, annotation)
     }
 
     pub(super) fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr> {
@@ -114,7 +113,7 @@ impl Tree {
         let place = Place { directory, name: name.to_owned() };
         let stat = self.set_owner_of_new(&place, caller);
         let stat = stat.map_err(|error| undo(&place, AtFlags::empty(), error))?;
-        self.found(parent, name, &stat, Annotation::default())
+        self.found(parent, &place.directory, name, &stat, Annotation::default())
     }
 
     pub(super) fn create(
@@ -128,14 +127,14 @@ impl Tree {
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         self.count_created()?;
-        let made = self.make_stub(parent, directory, name, object);
+        let made = self.make_stub(parent, directory.clone(), name, object);
         if made.is_err() {
             self.uncount_created();
         }
         let (fd, stat, annotation) = made?;
         let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
-        let stub = self.adopt(LocalStub::new(tree, fd, &stat, annotation, Accounting::of_empty()));
-        Ok((self.found(parent, name, &stat, annotation)?, stub))
+        let stub = self.adopt(LocalStub::of_new(tree, fd, &stat, annotation));
+        Ok((self.found(parent, &directory, name, &stat, annotation)?, stub))
     }
 
     fn make_stub(
@@ -275,6 +274,12 @@ impl Tree {
     /// One system call, under the exclusive lock: the table learns of the name before anybody can remove it.
     pub(super) fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         check_name(name)?;
+        let (attr, annotation) = self.link_here(ino, parent, name)?;
+        // It is done, whatever the data services say.
+        Ok(self.refined(attr, &annotation).unwrap_or(attr))
+    }
+
+    fn link_here(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<(Attr, Annotation)> {
         let _order = self.exclusive();
         self.fragment().writable()?;
         let from = self.place(ino).map_err(|error| match error {
@@ -289,8 +294,9 @@ impl Tree {
         let annotation = self.annotation(&directory, name, &stat)?;
         let attr = self.attr(&stat, &annotation)?;
         let link = Link { parent, name: name.to_owned() };
-        let generation = self.table().found(ino, link, annotation);
-        Ok(Attr { generation, ..attr })
+        let birth = self.birth(&directory, name)?;
+        let generation = self.table().found(ino, link, annotation, birth);
+        Ok((Attr { generation, ..attr }, annotation))
     }
 }
 

@@ -9,10 +9,10 @@
 //! the content will be (an empty file of the new layout), then the empty substripe files of the old layout are removed
 //! (files without a stub, which the walk at the next open removes).
 
-use super::lookup::Object;
+use super::lookup::{Object, Reach};
 use super::{Annotation, Tree};
 use forebay_model::layout::{Layout, LayoutChoice};
-use forebay_wire::{FileKind, FsError, Ino, Result, XattrMode};
+use forebay_wire::{FileKind, FsError, Ino, Result, Sharing, XattrMode};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -184,6 +184,10 @@ impl Tree {
         self.settle(choice)?;
         if object.stat.st_size != 0 {
             return Err(FsError::NotEmpty);
+        }
+        if self.sharing == Sharing::Shared && matches!(object.reach, Reach::Stub(_)) {
+            // Whoever has it open knows the old place.
+            return Err(FsError::Busy);
         }
         let content = self.new_content(choice)?;
         let old = object.annotation.striped;

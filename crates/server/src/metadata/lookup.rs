@@ -7,8 +7,8 @@ use super::stub::LocalStub;
 use super::table::Link;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
-use forebay_wire::{Attr, FileKind, FsError, Ino, Result, Timestamp};
-use rustix::fs::{AtFlags, Mode, OFlags, Stat};
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result, Sharing, Timestamp};
+use rustix::fs::{AtFlags, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -226,13 +226,15 @@ impl Tree {
     pub(super) fn found(
         &self,
         parent: Ino,
+        directory: &OwnedFd,
         name: &OsStr,
         stat: &Stat,
         annotation: Annotation,
     ) -> Result<Attr> {
         let attr = self.attr(stat, &annotation)?;
         let link = Link { parent, name: name.to_owned() };
-        let generation = self.table().found(attr.ino, link, annotation);
+        let birth = self.birth(directory, name)?;
+        let generation = self.table().found(attr.ino, link, annotation, birth);
         Ok(Attr { generation, ..attr })
     }
 
@@ -258,17 +260,28 @@ impl Tree {
             valid_ms: Attr::VALID_ALWAYS,
         };
         if annotation.striped.is_some() {
-            attr.blocks = self.blocks(attr.size, annotation)?;
+            attr.blocks = match self.sharing {
+                Sharing::Sole => self.blocks(attr.size, annotation)?,
+                // Whoever asks gets more by `Tree::refined`.
+                Sharing::Shared => self.known_blocks(&attr),
+            };
             attr.block_size = STRIPED_BLOCK_SIZE;
             if let Some(stub) = self.opened(attr.ino) {
                 stub.was_looked_at();
+            }
+        }
+        if self.sharing == Sharing::Shared {
+            attr.valid_ms = 0;
+            // Its last name is in the directory of those that have none.
+            if kind == FileKind::Regular && self.opened(attr.ino).is_some_and(|stub| stub.is_nameless()) {
+                attr.nlink = 0;
             }
         }
         Ok(attr)
     }
 
     /// Allocated blocks of a striped file: of those substripe files that a file of this length can have.
-    fn blocks(&self, size: u64, annotation: &Annotation) -> Result<u64> {
+    pub(super) fn blocks(&self, size: u64, annotation: &Annotation) -> Result<u64> {
         let Some((file, layout)) = annotation.striped else { return Ok(0) };
         let mut blocks = 0;
         for substripe in layout.all_substripes().filter(|s| layout.share_len(*s, size) > 0) {
@@ -281,21 +294,46 @@ impl Tree {
 
     pub(super) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         check_name(name)?;
-        let _order = self.shared();
-        let directory = self.directory(parent)?;
-        let stat = stat_at(&directory, name)?;
-        let annotation = self.annotation(&directory, name, &stat)?;
-        self.found(parent, name, &stat, annotation)
+        let (attr, annotation) = {
+            let _order = self.shared();
+            let directory = self.directory(parent)?;
+            let stat = stat_at(&directory, name)?;
+            let annotation = self.annotation(&directory, name, &stat)?;
+            (self.found(parent, &directory, name, &stat, annotation)?, annotation)
+        };
+        let refined = self.refined(attr, &annotation);
+        if refined.is_err() {
+            self.table().forget(attr.ino, 1);
+        }
+        refined
+    }
+
+    /// When an object came into being, as its generation: what a client holds over a restart is known again by it. Where
+    /// nobody holds anything over a restart, or the local file system does not know: `None`.
+    pub(super) fn birth(&self, directory: &OwnedFd, name: &OsStr) -> Result<Option<u64>> {
+        const NANOS: u64 = 1_000_000_000;
+        if self.sharing == Sharing::Sole {
+            return Ok(None);
+        }
+        let flags = AtFlags::SYMLINK_NOFOLLOW;
+        let stat =
+            rustix::fs::statx(directory, name, flags, StatxFlags::BTIME).map_err(host("stat of birth"))?;
+        let is_known = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
+        let birth = (stat.stx_btime.tv_sec as u64).wrapping_mul(NANOS) + u64::from(stat.stx_btime.tv_nsec);
+        Ok(is_known.then_some(birth))
     }
 
     pub(super) fn getattr(&self, ino: Ino) -> Result<Attr> {
-        let _order = self.shared();
-        let object = match self.object(ino) {
-            Ok(object) => object,
-            Err(FsError::Stale) => return self.farewell(ino).ok_or(FsError::Stale),
-            Err(error) => return Err(error),
+        let (attr, annotation) = {
+            let _order = self.shared();
+            let object = match self.object(ino) {
+                Ok(object) => object,
+                Err(FsError::Stale) => return self.farewell(ino).ok_or(FsError::Stale),
+                Err(error) => return Err(error),
+            };
+            (self.attr_with_generation(ino, &object.stat, &object.annotation)?, object.annotation)
         };
-        self.attr_with_generation(ino, &object.stat, &object.annotation)
+        self.refined(attr, &annotation)
     }
 
     pub(super) fn attr_with_generation(

@@ -29,10 +29,15 @@ pub(super) struct Reach {
 }
 
 impl Reach {
-    /// The newest time of those that were changed since an earlier look; all count when there was none.
-    pub(super) fn changed_since(&self, before: Option<&Reach>) -> Option<Timestamp> {
-        let is_new = |one: &(Substripe, Extent)| before.is_none_or(|before| !before.extents.contains(one));
-        self.extents.iter().filter(|one| is_new(one)).map(|(_, extent)| extent.mtime).max()
+    /// The newest time of those that were changed since an earlier look.
+    pub(super) fn changed_since(&self, before: &Reach) -> Option<Timestamp> {
+        let changed = self.extents.iter().filter(|one| !before.extents.contains(one));
+        changed.map(|(_, extent)| extent.mtime).max()
+    }
+
+    /// The newest time, if it is after another.
+    pub(super) fn changed_after(&self, time: Timestamp) -> Option<Timestamp> {
+        self.extents.iter().map(|(_, extent)| extent.mtime).max().filter(|newest| *newest > time)
     }
 }
 

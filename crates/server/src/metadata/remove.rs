@@ -4,6 +4,9 @@
 //! 1. the name is removed, and with it the stub, if nobody has the file open: substripe files without a stub, which the
 //!    walk at the next open removes;
 //! 2. the substripe files are removed, or, if the file is open, when it is closed.
+//!
+//! In a shared tree an open file is held by other machines, which outlive a crash of this process: its stub is moved out
+//! of the tree instead, in one step ([`super::reclaim`]), and removed when it is closed, before the substripe files.
 
 use super::Tree;
 use super::farewells::Kept;
@@ -42,7 +45,11 @@ impl Tree {
                 return Err(FsError::IsDirectory);
             }
             let kept = self.hold_node(&directory, name, &object);
-            rustix::fs::unlinkat(&directory, name, AtFlags::empty()).map_err(host("unlink"))?;
+            match self.unlinked_place(&object) {
+                Some((unlinked, own)) => rustix::fs::renameat(&directory, name, unlinked, own),
+                None => rustix::fs::unlinkat(&directory, name, AtFlags::empty()),
+            }
+            .map_err(host("unlink"))?;
             let mut remains = self.lost_name(parent, name, &object)?;
             self.keep(&object, kept, &mut remains);
             remains

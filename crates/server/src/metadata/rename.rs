@@ -1,6 +1,8 @@
 //! Moving names.
 //!
 //! Order of events, and what a crash after each leaves:
+//! 0. in a shared tree a file that is open and is going to be replaced gets a second name among those that have none: that
+//!    name alone, which the next start removes;
 //! 1. the local file system moves the name, replacing or exchanging, in one step: never neither, never both;
 //! 2. the table learns of it: memory only;
 //! 3. the content of a replaced file is removed as in [`super::remove`].
@@ -31,13 +33,21 @@ impl Tree {
                 RenameMode::NoReplace => RenameFlags::NOREPLACE,
                 RenameMode::Exchange => RenameFlags::EXCHANGE,
             };
+            let unlinked = match &replaced {
+                Some(other) if mode == RenameMode::Replace => self.keep_unlinked(&target, to.1, other)?,
+                _ => None,
+            };
             let kept = match &replaced {
                 Some(other) if mode == RenameMode::Replace => {
                     self.hold_stub(other).or_else(|| self.hold_node(&target, to.1, other))
                 }
                 _ => None,
             };
-            rustix::fs::renameat_with(&source, from.1, &target, to.1, flags).map_err(host("rename"))?;
+            let renamed = rustix::fs::renameat_with(&source, from.1, &target, to.1, flags);
+            if let Err(errno) = renamed {
+                unlinked.into_iter().for_each(|ino| self.forget_unlinked(ino));
+                return Err(host("rename")(errno));
+            }
             let mut remains = self.tell_table(from, to, mode, &moved, &replaced)?;
             if let (Some(remains), Some(other)) = (&mut remains, &replaced) {
                 self.keep(other, kept, remains);

@@ -2,6 +2,7 @@
 
 use super::Tree;
 use super::listing::LocalDirectory;
+use super::live::OpenFile;
 use super::lookup::{Object, Place, Reach, kind_of};
 use super::stub::LocalStub;
 use crate::content::Accounting;
@@ -37,6 +38,19 @@ impl Tree {
             Reach::Place(place) => self.open_stub_at(place, &object),
             Reach::Node(_) => Err(FsError::Stale),
         }
+    }
+
+    /// What somebody holds who opened a file.
+    fn opening(&self, stub: Arc<LocalStub>, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
+        Ok(match self.sharing {
+            Sharing::Sole => stub,
+            Sharing::Shared => Arc::new(OpenFile::new(stub, flags.writable())?),
+        })
+    }
+
+    /// How often a file is open for writing.
+    pub fn writers(&self, ino: Ino) -> u32 {
+        self.opened(ino).map_or(0, |stub| stub.writers())
     }
 
     /// Opens the stub of a regular file under a name.
@@ -103,10 +117,10 @@ impl MetadataService for Tree {
         parent: Ino,
         name: &OsStr,
         object: &NewObject,
-        _flags: OpenFlags,
+        flags: OpenFlags,
     ) -> Result<(Attr, Arc<dyn Stub>)> {
         let (attr, stub) = Tree::create(self, parent, name, object)?;
-        Ok((attr, stub))
+        Ok((attr, self.opening(stub, flags)?))
     }
 
     fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
@@ -133,8 +147,8 @@ impl MetadataService for Tree {
         Tree::rename(self, from, to, mode)
     }
 
-    fn open(&self, _by: Caller, ino: Ino, _flags: OpenFlags) -> Result<Arc<dyn Stub>> {
-        Ok(self.open_stub(ino)?)
+    fn open(&self, _by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
+        self.opening(self.open_stub(ino)?, flags)
     }
 
     fn opendir(&self, _by: Caller, ino: Ino) -> Result<Box<dyn Directory>> {

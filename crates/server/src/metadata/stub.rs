@@ -18,16 +18,17 @@
 
 use super::Tree;
 use super::annotation::Annotation;
+use super::live::Live;
 use crate::content::{Accounting, Content, counted};
 use crate::host::host;
-use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
+use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Sharing, Stub};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const NANOS: u64 = 1_000_000_000;
 /// No tick: nothing was marked yet.
@@ -52,6 +53,10 @@ pub(crate) struct LocalStub {
     privileged_bits: AtomicBool,
     /// The file has no name any more.
     nameless: AtomicBool,
+    /// What is only known of a file of a shared tree.
+    pub(super) live: Mutex<Live>,
+    /// Keeps those who write inline content and those who cut it apart, where nobody above does.
+    gate: RwLock<()>,
 }
 
 impl LocalStub {
@@ -75,7 +80,27 @@ impl LocalStub {
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
+            live: Mutex::default(),
+            gate: RwLock::new(()),
         })
+    }
+
+    /// The same of a file that was just made.
+    pub(super) fn of_new(
+        tree: Arc<Tree>,
+        fd: OwnedFd,
+        stat: &Stat,
+        annotation: Annotation,
+    ) -> Arc<LocalStub> {
+        let mut stub = LocalStub::new(tree, fd, stat, annotation, Accounting::of_empty());
+        if let Some(stub) = Arc::get_mut(&mut stub) {
+            stub.live = Mutex::new(Live::of_empty());
+        }
+        stub
+    }
+
+    pub(super) fn tree(&self) -> &Tree {
+        &self.tree
     }
 
     pub(super) fn number(&self) -> Ino {
@@ -101,8 +126,31 @@ impl LocalStub {
         self.nameless.store(true, SeqCst);
     }
 
+    /// The file has no name any more.
+    pub(super) fn is_nameless(&self) -> bool {
+        self.nameless.load(SeqCst)
+    }
+
+    /// Passes the gate of inline content together with others, where there is a need.
+    fn together(&self) -> Option<RwLockReadGuard<'_, ()>> {
+        (self.tree.sharing == Sharing::Shared)
+            .then(|| self.gate.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Passes it alone.
+    fn alone(&self) -> Option<RwLockWriteGuard<'_, ()>> {
+        (self.tree.sharing == Sharing::Shared)
+            .then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sets the length of an inline file.
+    pub(super) fn set_inline_length(&self, length: u64) -> Result<()> {
+        let _alone = self.alone();
+        self.content().set_length(length)
+    }
+
     /// The content of an inline file.
-    pub(super) fn content(&self) -> Content<'_> {
+    fn content(&self) -> Content<'_> {
         let meter = &self.tree.fragment().meter;
         Content { fd: self.fd.as_fd(), accounting: &self.accounting, meter }
     }
@@ -121,6 +169,7 @@ impl LocalStub {
         rustix::fs::ftruncate(&self.fd, length).map_err(host("set the length of a stub"))?;
         self.size.store(length, SeqCst);
         self.reserved.store(0, SeqCst);
+        self.was_cut();
         self.was_looked_at();
         Ok(())
     }
@@ -140,6 +189,7 @@ impl LocalStub {
 
     /// Removes the content of a file without a name. Nobody else holds the stub.
     fn purge(&self) {
+        self.tree.forget_unlinked(self.ino);
         match self.annotation().striped {
             Some((file, layout)) => self.tree.purge(file, layout),
             None if self.tree.fragment().meter.counts() => {
@@ -162,12 +212,16 @@ impl Stub for LocalStub {
     }
 
     fn known_size(&self) -> Option<u64> {
-        (!self.is_inline()).then(|| self.size.load(SeqCst))
+        let is_known = self.tree.sharing == Sharing::Sole && !self.is_inline();
+        is_known.then(|| self.size.load(SeqCst))
     }
 
     fn size(&self) -> Result<u64> {
         if let Some(size) = self.known_size() {
             return Ok(size);
+        }
+        if !self.is_inline() {
+            return self.shared_size();
         }
         let stat = rustix::fs::fstat(&self.fd).map_err(host("stat"))?;
         Ok(stat.st_size as u64)
@@ -175,15 +229,17 @@ impl Stub for LocalStub {
 
     fn reserve(&self, length: u64) -> Result<u64> {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = self.size.load(SeqCst).max(self.reserved.load(SeqCst));
+        let start = self.size()?.max(self.reserved.load(SeqCst));
         self.reserved.store(start.checked_add(length).ok_or(FsError::FileTooLarge)?, SeqCst);
         Ok(start)
     }
 
     fn append(&self, data: &[u8]) -> Result<(u64, usize)> {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _together = self.together();
+        self.tree.fragment().writable()?;
         let end = self.size()?;
-        Ok((end, self.write(end, data)?))
+        Ok((end, self.inline()?.write(end, data)?))
     }
 
     fn was_read(&self) -> Result<()> {
@@ -195,6 +251,10 @@ impl Stub for LocalStub {
     }
 
     fn was_written(&self, end: u64) -> Result<()> {
+        if self.tree.sharing == Sharing::Shared {
+            // The substripe files say it.
+            return Ok(());
+        }
         if end > self.size.load(SeqCst) {
             let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
             if end > self.size.load(SeqCst) {
@@ -206,6 +266,9 @@ impl Stub for LocalStub {
     }
 
     fn was_changed(&self) -> Result<()> {
+        if self.tree.sharing == Sharing::Shared {
+            return Ok(());
+        }
         let Some(tick) = self.tick_to_mark(&self.marked_write) else { return Ok(()) };
         self.marked_write.store(tick, Relaxed);
         let times = Timestamps {
@@ -241,11 +304,13 @@ impl Stub for LocalStub {
     }
 
     fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        let _together = self.together();
         self.tree.fragment().writable()?;
         self.inline()?.write(offset, data)
     }
 
     fn fallocate(&self, offset: u64, length: u64, mode: FallocateMode) -> Result<()> {
+        let _alone = self.alone();
         self.tree.fragment().writable()?;
         self.inline()?.fallocate(offset, length, mode)
     }
@@ -256,6 +321,7 @@ impl Stub for LocalStub {
 
     fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>> {
         let Some(to) = to.as_any().downcast_ref::<LocalStub>() else { return Ok(None) };
+        let _together = to.together();
         to.tree.fragment().writable()?;
         let (from, content) = (self.inline()?, to.inline()?);
         let end = to_offset.checked_add(length).ok_or(FsError::FileTooLarge)?;

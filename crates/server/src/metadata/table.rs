@@ -35,6 +35,8 @@ pub(crate) struct Entry {
     pub(crate) farewell: Option<Attr>,
     /// What the stub says beyond its attributes, if that was read.
     pub(crate) annotation: Option<Annotation>,
+    /// Space of a striped file that nobody writes, if somebody asked, in units of 512 bytes.
+    pub(crate) blocks: Option<u64>,
 }
 
 /// See the module.
@@ -61,15 +63,40 @@ impl Table {
         }
     }
 
-    /// Counts a reference to an object that was found under this name, and returns its generation.
-    pub(crate) fn found(&mut self, ino: Ino, link: Link, annotation: Annotation) -> u64 {
+    /// Remembers the space of a striped file, if the number is known.
+    pub(crate) fn set_blocks(&mut self, ino: Ino, blocks: Option<u64>) {
+        if let Some(entry) = self.entries.get_mut(&ino) {
+            entry.blocks = blocks;
+        }
+    }
+
+    /// Counts references to an object that has no name any more, whose last attributes these are.
+    pub(crate) fn found_nameless(&mut self, ino: Ino, attr: Attr, annotation: Annotation, count: u64) {
+        let entry = self.entries.entry(ino).or_default();
+        entry.references += count;
+        entry.generation = attr.generation;
+        entry.farewell = Some(attr);
+        entry.annotation = Some(annotation);
+    }
+
+    /// Counts further references to a known number.
+    pub(crate) fn refer(&mut self, ino: Ino, count: u64) {
+        if let Some(entry) = self.entries.get_mut(&ino) {
+            entry.references += count;
+        }
+    }
+
+    /// Counts a reference to an object that was found under this name, and returns its generation: the one that is given,
+    /// or one of our own.
+    pub(crate) fn found(&mut self, ino: Ino, link: Link, annotation: Annotation, birth: Option<u64>) -> u64 {
         let parent = link.parent;
         let fresh = self.generations + 1;
         let entry = self.entries.entry(ino).or_default();
         let gone = entry.farewell.is_some_and(|attr| attr.nlink == 0);
         if entry.generation == 0 || (gone && entry.links.is_empty()) {
             // New to us, or another object with the number of one that is gone.
-            entry.generation = fresh;
+            entry.generation = birth.unwrap_or(fresh);
+            entry.blocks = None;
             self.generations = fresh;
         }
         entry.farewell = None;

@@ -41,9 +41,9 @@ fn check(table: &Table) {
 #[test]
 fn directories_are_kept_for_what_is_below_them() {
     let mut table = Table::new();
-    table.found(Ino(2), link(1, "d"), Annotation::default());
-    table.found(Ino(3), link(2, "e"), Annotation::default());
-    table.found(Ino(4), link(3, "f"), Annotation::default());
+    table.found(Ino(2), link(1, "d"), Annotation::default(), None);
+    table.found(Ino(3), link(2, "e"), Annotation::default(), None);
+    table.found(Ino(4), link(3, "f"), Annotation::default(), None);
     table.forget(Ino(2), 1);
     table.forget(Ino(3), 1);
     check(&table);
@@ -55,11 +55,11 @@ fn directories_are_kept_for_what_is_below_them() {
 #[test]
 fn a_number_used_again_gets_another_generation() {
     let mut table = Table::new();
-    let first = table.found(Ino(9), link(1, "f"), Annotation::default());
-    assert_eq!(table.found(Ino(9), link(1, "f"), Annotation::default()), first);
+    let first = table.found(Ino(9), link(1, "f"), Annotation::default(), None);
+    assert_eq!(table.found(Ino(9), link(1, "f"), Annotation::default(), None), first);
     table.lost(Ino(9), Ino(1), OsStr::new("f"), attr(0));
     assert!(table.get(Ino(9)).unwrap().farewell.is_some());
-    let second = table.found(Ino(9), link(1, "g"), Annotation::default());
+    let second = table.found(Ino(9), link(1, "g"), Annotation::default(), None);
     assert_ne!(first, second);
     check(&table);
     // The references to the object before count on: the kernel gives all of them back.
@@ -70,9 +70,9 @@ fn a_number_used_again_gets_another_generation() {
 #[test]
 fn another_name_of_a_living_object_keeps_its_generation() {
     let mut table = Table::new();
-    let first = table.found(Ino(9), link(1, "f"), Annotation::default());
+    let first = table.found(Ino(9), link(1, "f"), Annotation::default(), None);
     table.lost(Ino(9), Ino(1), OsStr::new("f"), attr(1));
-    assert_eq!(table.found(Ino(9), link(1, "g"), Annotation::default()), first);
+    assert_eq!(table.found(Ino(9), link(1, "g"), Annotation::default(), None), first);
 }
 
 proptest! {
@@ -84,7 +84,7 @@ proptest! {
             // A directory is never below itself: parents have smaller numbers.
             let parent = parent.min(ino - 1);
             match what {
-                0 => { table.found(Ino(ino), link(parent, name), Annotation::default()); }
+                0 => { table.found(Ino(ino), link(parent, name), Annotation::default(), None); }
                 1 => { table.forget(Ino(ino), count); }
                 2 => table.lost(Ino(ino), Ino(parent), OsStr::new(name), attr(0)),
                 _ => table.moved(Ino(ino), Ino(parent), OsStr::new(name), link(1, "moved")),

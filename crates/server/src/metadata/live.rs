@@ -1,0 +1,342 @@
+//! Length, times and space of a striped file of a shared tree, as of now.
+//!
+//! [`super::reach`] says what makes a file live, settled or unsettled; here is what happens to one that is open.
+//!
+//! What counts of the substripe files' times: of a file that was live from its first byte, all; of one that was opened for
+//! writing later, those that changed since; of one that is unsettled after a crash, those after the last change of the
+//! stub. A time that somebody sets explicitly makes all earlier ones count no more.
+//!
+//! Any thread may call. Lock order: the state of a file, then those of the tree. Data services are asked while the
+//! state of the file is held, so a file whose data service is away holds up nobody but those who ask for this file.
+
+use super::Tree;
+use super::annotation::Annotation;
+use super::reach::Reach;
+use super::stub::LocalStub;
+use crate::host::host;
+use forebay_model::layout::Layout;
+use forebay_wire::{Attr, FileId, Result, Sharing, Stub, Timestamp};
+use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// Unit of the block counts, in bytes.
+const BLOCK: u64 = 512;
+
+/// What is known of a file while it is open.
+#[derive(Debug, Default)]
+pub(super) struct Live {
+    /// How often it is open for writing.
+    writers: u32,
+    /// Its substripe files when their times last counted for nothing; `None`: not known.
+    base: Option<Reach>,
+}
+
+impl Live {
+    /// Of a file that was just made.
+    pub(super) fn of_empty() -> Live {
+        Live { writers: 0, base: Some(Reach::default()) }
+    }
+}
+
+/// Length and times, as of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Now {
+    size: u64,
+    blocks: u64,
+    mtime: Timestamp,
+    ctime: Timestamp,
+}
+
+fn mtime_of(stat: &Stat) -> Timestamp {
+    Timestamp { secs: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 }
+}
+
+fn ctime_of(stat: &Stat) -> Timestamp {
+    Timestamp { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 }
+}
+
+impl Now {
+    fn of(stat: &Stat, reach: &Reach, base: Option<&Reach>) -> Now {
+        let (mtime, ctime) = (mtime_of(stat), ctime_of(stat));
+        let changed = match base {
+            Some(base) => reach.changed_since(base),
+            None => reach.changed_after(ctime),
+        };
+        let changed = changed.unwrap_or(mtime);
+        Now {
+            size: reach.end.max(stat.st_size as u64),
+            blocks: reach.blocks,
+            mtime: mtime.max(changed),
+            ctime: ctime.max(changed),
+        }
+    }
+
+    fn shown(self, attr: Attr) -> Attr {
+        Attr { size: self.size, blocks: self.blocks, mtime: self.mtime, ctime: self.ctime, ..attr }
+    }
+}
+
+impl LocalStub {
+    fn live(&self) -> MutexGuard<'_, Live> {
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn striped(&self) -> Option<(FileId, Layout)> {
+        self.annotation().striped
+    }
+
+    fn stat(&self) -> Result<Stat> {
+        rustix::fs::fstat(self.descriptor()).map_err(host("stat"))
+    }
+
+    /// Somebody opens the file for writing. Where others may have written it since the stub was last right, that is found
+    /// out first.
+    pub(super) fn writer_came(&self) -> Result<()> {
+        let mut live = self.live();
+        if live.writers == 0 {
+            self.look(&mut live)?;
+            if let (None, Some((file, layout))) = (&live.base, self.striped()) {
+                live.base = Some(self.tree().reach(file, &layout)?);
+            }
+            self.tree().table().set_blocks(self.number(), None);
+        }
+        live.writers += 1;
+        Ok(())
+    }
+
+    /// Somebody who had it open for writing closes it. The last one settles it; if that fails it is unsettled.
+    pub(super) fn writer_went(&self) {
+        let mut live = self.live();
+        live.writers = live.writers.saturating_sub(1);
+        let Some((file, layout)) = self.striped() else { return };
+        if live.writers > 0 || self.is_nameless() {
+            return;
+        }
+        let settled = self.tree().reach(file, &layout).and_then(|reach| self.settle(&mut live, file, &reach));
+        if settled.is_err() {
+            self.tree().unsettled().add(file);
+        }
+    }
+
+    /// Gives the stub what the substripe files say.
+    fn settle(&self, live: &mut Live, file: FileId, reach: &Reach) -> Result<Now> {
+        let stat = self.stat()?;
+        let now = Now::of(&stat, reach, live.base.as_ref());
+        if now.size > stat.st_size as u64 {
+            rustix::fs::ftruncate(self.descriptor(), now.size).map_err(host("grow a stub"))?;
+        }
+        if now.size > stat.st_size as u64 || now.mtime != mtime_of(&stat) {
+            let times = Timestamps {
+                last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+                last_modification: Timespec { tv_sec: now.mtime.secs, tv_nsec: now.mtime.nanos as _ },
+            };
+            rustix::fs::futimens(self.descriptor(), &times).map_err(host("set times"))?;
+        }
+        live.base = Some(reach.clone());
+        self.tree().unsettled().remove(file);
+        self.tree().table().set_blocks(self.number(), Some(now.blocks));
+        Ok(now)
+    }
+
+    /// What the substripe files say now, if the stub alone does not know.
+    fn look(&self, live: &mut Live) -> Result<Option<Now>> {
+        let Some((file, layout)) = self.striped() else { return Ok(None) };
+        let tree = self.tree();
+        if live.writers > 0 {
+            let reach = tree.reach(file, &layout)?;
+            return Ok(Some(Now::of(&self.stat()?, &reach, live.base.as_ref())));
+        }
+        if !tree.unsettled().contains(file) {
+            return Ok(None);
+        }
+        let reach = tree.reach(file, &layout)?;
+        if self.is_nameless() {
+            return Ok(Some(Now::of(&self.stat()?, &reach, live.base.as_ref())));
+        }
+        self.settle(live, file, &reach).map(Some)
+    }
+
+    /// Length of a striped file of a shared tree.
+    pub(super) fn shared_size(&self) -> Result<u64> {
+        let now = self.look(&mut self.live())?;
+        Ok(match now {
+            Some(now) => now.size,
+            None => self.stat()?.st_size as u64,
+        })
+    }
+
+    /// It was given another length. What the substripe files said before is not known any more.
+    pub(super) fn was_cut(&self) {
+        if self.tree().sharing == Sharing::Shared {
+            let mut live = self.live();
+            if live.writers == 0 {
+                live.base = None;
+            }
+            self.tree().table().set_blocks(self.number(), None);
+        }
+    }
+
+    /// How often the file is open for writing.
+    pub(super) fn writers(&self) -> u32 {
+        self.live().writers
+    }
+
+    /// Runs a change of the time of the content: what the substripe files said before counts for nothing afterwards.
+    pub(super) fn setting_time<T>(&self, change: impl FnOnce() -> Result<T>) -> Result<T> {
+        let mut live = self.live();
+        self.look(&mut live)?;
+        live.base = match self.striped() {
+            Some((file, layout)) if live.writers > 0 => Some(self.tree().reach(file, &layout)?),
+            _ => None,
+        };
+        change()
+    }
+}
+
+impl Tree {
+    /// Attributes of an object of a shared tree that its stub alone does not know. Nothing of the tree may be held.
+    pub(super) fn refined(&self, attr: Attr, annotation: &Annotation) -> Result<Attr> {
+        let (Sharing::Shared, Some((file, layout))) = (self.sharing, annotation.striped) else {
+            return Ok(attr);
+        };
+        if let Some(stub) = self.live_stub(attr.ino, file)? {
+            let now = stub.look(&mut stub.live())?;
+            if let Some(now) = now {
+                return Ok(now.shown(attr));
+            }
+        }
+        let known = self.table().get(attr.ino).and_then(|entry| entry.blocks);
+        let blocks = match known {
+            Some(blocks) => blocks,
+            None if attr.size == 0 => 0,
+            None if attr.size <= layout.stripe_size() => self.blocks(attr.size, annotation)?,
+            None => {
+                let blocks = self.reach(file, &layout)?.blocks;
+                self.table().set_blocks(attr.ino, Some(blocks));
+                blocks
+            }
+        };
+        Ok(Attr { blocks, ..attr })
+    }
+
+    /// The stub of a file that may know more than its attributes: one that is open, or unsettled.
+    fn live_stub(&self, ino: forebay_wire::Ino, file: FileId) -> Result<Option<Arc<LocalStub>>> {
+        if let Some(stub) = self.opened(ino) {
+            return Ok(Some(stub));
+        }
+        if !self.unsettled().contains(file) {
+            return Ok(None);
+        }
+        match self.open_stub(ino) {
+            Ok(stub) => Ok(Some(stub)),
+            // Without a name, and not open: its last attributes answer for it.
+            Err(forebay_wire::FsError::Stale) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Space of a striped file as far as it is known without asking anybody, in units of 512 bytes.
+    pub(super) fn known_blocks(&self, attr: &Attr) -> u64 {
+        let known = self.table().get(attr.ino).and_then(|entry| entry.blocks);
+        known.unwrap_or(attr.size.div_ceil(BLOCK))
+    }
+}
+
+/// One opening of a file of a shared tree. Closed when it is dropped.
+pub struct OpenFile {
+    stub: Arc<LocalStub>,
+    writes: bool,
+}
+
+impl OpenFile {
+    pub(super) fn new(stub: Arc<LocalStub>, writes: bool) -> Result<OpenFile> {
+        if writes {
+            stub.writer_came()?;
+        }
+        Ok(OpenFile { stub, writes })
+    }
+
+    /// It was opened for writing.
+    pub fn writes(&self) -> bool {
+        self.writes
+    }
+}
+
+impl Drop for OpenFile {
+    fn drop(&mut self) {
+        if self.writes {
+            self.stub.writer_went();
+        }
+    }
+}
+
+/// Everything is the stub's; only opening and closing are counted.
+impl Stub for OpenFile {
+    fn placement(&self) -> forebay_wire::Placement {
+        self.stub.placement()
+    }
+
+    fn known_size(&self) -> Option<u64> {
+        self.stub.known_size()
+    }
+
+    fn size(&self) -> Result<u64> {
+        self.stub.size()
+    }
+
+    fn reserve(&self, length: u64) -> Result<u64> {
+        self.stub.reserve(length)
+    }
+
+    fn append(&self, data: &[u8]) -> Result<(u64, usize)> {
+        self.stub.append(data)
+    }
+
+    fn was_read(&self) -> Result<()> {
+        self.stub.was_read()
+    }
+
+    fn was_written(&self, end: u64) -> Result<()> {
+        self.stub.was_written(end)
+    }
+
+    fn was_changed(&self) -> Result<()> {
+        self.stub.was_changed()
+    }
+
+    fn drop_suid_sgid(&self) -> Result<()> {
+        self.stub.drop_suid_sgid()
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        self.stub.sync(data_only)
+    }
+
+    fn backing(&self) -> Option<Arc<std::os::fd::OwnedFd>> {
+        self.stub.backing()
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        self.stub.read(offset, buffer)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        self.stub.write(offset, data)
+    }
+
+    fn fallocate(&self, offset: u64, length: u64, mode: forebay_wire::FallocateMode) -> Result<()> {
+        self.stub.fallocate(offset, length, mode)
+    }
+
+    fn seek(&self, offset: u64, what: forebay_wire::SeekWhat) -> Result<Option<u64>> {
+        self.stub.seek(offset, what)
+    }
+
+    fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>> {
+        self.stub.copy_to(offset, to, to_offset, length)
+    }
+
+    fn as_any(&self) -> &dyn std::any::Any {
+        self.stub.as_any()
+    }
+}

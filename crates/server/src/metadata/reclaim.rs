@@ -1,0 +1,176 @@
+//! Files of a shared tree that are open without a name, and what clients hold over a restart of the server.
+//!
+//! The stub of a file that loses its last name while a client has it open is kept, under its number, in a directory beside
+//! the tree, until the last close. After a restart clients claim what they hold, by number, generation and the name they
+//! know; what nobody claimed in time is removed.
+//!
+//! Order of events of a claim: nothing changes on disk. Of the removal: the stub, then the substripe files; a crash in
+//! between leaves substripe files without a stub, which the walk and the sweep at the next open remove.
+
+use super::Tree;
+use super::lookup::{Object, Place, check_name, kind_of, stat_at};
+use super::stub::LocalStub;
+use crate::content::Accounting;
+use crate::host::host;
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+/// What a client says that it holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// Its number.
+    pub ino: Ino,
+    /// And generation.
+    pub generation: u64,
+    /// The directory it was last seen in, which has been claimed before.
+    pub parent: Ino,
+    /// And its name there.
+    pub name: OsString,
+    /// References.
+    pub count: u64,
+}
+
+fn name_of(ino: Ino) -> String {
+    format!("{:016x}", ino.0)
+}
+
+fn number_of(name: &[u8]) -> Option<Ino> {
+    let text = std::str::from_utf8(name).ok()?;
+    let ino = Ino(u64::from_str_radix(text, 16).ok()?);
+    (name_of(ino) == text).then_some(ino)
+}
+
+impl Tree {
+    fn reclaimed(&self) -> MutexGuard<'_, std::collections::HashMap<Ino, Arc<LocalStub>>> {
+        self.reclaimed.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn is_open_with_last_name(&self, object: &Object) -> bool {
+        let is_last = object.kind == FileKind::Regular && object.stat.st_nlink == 1;
+        is_last && self.opened(self.number(object.stat.st_ino)).is_some()
+    }
+
+    /// Where the stub goes of a file whose last name is about to go, if it has to be kept.
+    pub(super) fn unlinked_place(&self, object: &Object) -> Option<(&OwnedFd, String)> {
+        let unlinked = self.unlinked.as_ref()?;
+        self.is_open_with_last_name(object).then(|| (unlinked, name_of(self.number(object.stat.st_ino))))
+    }
+
+    /// Gives a file that is about to be replaced a place there, if it has to be kept.
+    pub(super) fn keep_unlinked(
+        &self,
+        directory: &OwnedFd,
+        name: &OsStr,
+        object: &Object,
+    ) -> Result<Option<Ino>> {
+        let Some((unlinked, own)) = self.unlinked_place(object) else { return Ok(None) };
+        match rustix::fs::linkat(directory, name, unlinked, own, AtFlags::empty()) {
+            Ok(()) | Err(Errno::EXIST) => Ok(Some(self.number(object.stat.st_ino))),
+            Err(errno) => Err(host("keep the stub of an open file")(errno)),
+        }
+    }
+
+    /// Removes the stub of a file without a name. What cannot be removed goes at the next start.
+    pub(super) fn forget_unlinked(&self, ino: Ino) {
+        let Some(unlinked) = &self.unlinked else { return };
+        match rustix::fs::unlinkat(unlinked, name_of(ino), AtFlags::empty()) {
+            Ok(()) | Err(Errno::NOENT) => {}
+            Err(_) => self.home.walk_next_time(),
+        }
+    }
+
+    /// Gives a client the references back that it held before a restart. `Stale` when the object is gone, or is not under
+    /// that name any more.
+    pub fn reclaim(&self, claim: &Claim) -> Result<Attr> {
+        if claim.ino == Ino::ROOT {
+            return self.getattr(Ino::ROOT);
+        }
+        check_name(&claim.name)?;
+        if let Some(attr) = self.reclaim_named(claim)? {
+            return Ok(attr);
+        }
+        let _order = self.exclusive();
+        let stub = self.open_unlinked(claim.ino)?.ok_or(FsError::Stale)?;
+        let object = self.object(claim.ino)?;
+        let unlinked = self.unlinked.as_ref().ok_or(FsError::Stale)?;
+        let birth = self.birth(unlinked, OsStr::new(&name_of(claim.ino)))?;
+        if birth != Some(claim.generation) {
+            return Err(FsError::Stale);
+        }
+        let attr = Attr { generation: claim.generation, ..self.attr(&object.stat, &object.annotation)? };
+        self.table().found_nameless(claim.ino, attr, object.annotation, claim.count);
+        self.reclaimed().insert(claim.ino, stub);
+        Ok(attr)
+    }
+
+    fn reclaim_named(&self, claim: &Claim) -> Result<Option<Attr>> {
+        let attr = match self.lookup(claim.parent, &claim.name) {
+            Ok(attr) => attr,
+            Err(FsError::NotFound | FsError::NotDirectory | FsError::Stale) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        if (attr.ino, attr.generation) == (claim.ino, claim.generation) {
+            self.table().refer(attr.ino, claim.count.saturating_sub(1));
+            return Ok(Some(attr));
+        }
+        self.table().forget(attr.ino, 1);
+        Ok(None)
+    }
+
+    /// Opens the stub of a file without a name; `None` when there is none.
+    fn open_unlinked(&self, ino: Ino) -> Result<Option<Arc<LocalStub>>> {
+        if let Some(stub) = self.opened(ino) {
+            return Ok(stub.is_nameless().then_some(stub));
+        }
+        let Some(unlinked) = &self.unlinked else { return Ok(None) };
+        let name = OsString::from(name_of(ino));
+        let stat = match stat_at(unlinked, &name) {
+            Err(FsError::NotFound) => return Ok(None),
+            stat => stat?,
+        };
+        if self.number(stat.st_ino) != ino || kind_of(&stat)? != FileKind::Regular || stat.st_nlink != 1 {
+            return Ok(None);
+        }
+        let annotation = self.annotation(unlinked, &name, &stat)?;
+        let directory = unlinked.try_clone().map_err(|_| FsError::TooManyOpenFiles)?;
+        let place = Place { directory: Arc::new(directory), name };
+        let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(&place.directory, &place.name, flags, Mode::empty())
+            .map_err(host("open a file"))?;
+        let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
+        let stub = self.adopt(LocalStub::new(tree, fd, &stat, annotation, Accounting::default()));
+        stub.lost_its_name();
+        Ok(Some(stub))
+    }
+
+    /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
+    pub fn end_claims(&self) -> Result<u64> {
+        // Dropped outside the lock: the last holder removes the content.
+        let claimed: Vec<_> = self.reclaimed().drain().collect();
+        drop(claimed);
+        let Some(unlinked) = &self.unlinked else { return Ok(0) };
+        let mut removed = 0;
+        for entry in Dir::read_from(unlinked).map_err(host("list the files without a name"))? {
+            let entry = entry.map_err(host("list the files without a name"))?;
+            let Some(ino) = number_of(entry.file_name().to_bytes()) else { continue };
+            let leftover = {
+                let _order = self.exclusive();
+                match self.opened(ino) {
+                    Some(_) => continue,
+                    None => self.open_unlinked(ino)?,
+                }
+            };
+            match leftover {
+                Some(stub) => drop(stub),
+                // A second name of a file that was not replaced after all.
+                None => self.forget_unlinked(ino),
+            }
+            removed += 1;
+        }
+        Ok(removed)
+    }
+}
