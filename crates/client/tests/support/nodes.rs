@@ -62,6 +62,18 @@ impl Nodes {
         Nodes::open(directory, shape, home)
     }
 
+    /// As if all processes were killed: nothing of theirs is closed or settled, only their locks are gone. What they hold
+    /// stays in memory until the test ends.
+    pub fn killed(self) -> (tempfile::TempDir, Shape, usize) {
+        let Nodes { nodes, tree, data, shape, home, directory } = self;
+        std::mem::forget((nodes, tree, data));
+        for index in 0..shape.fragments {
+            // Another inode: the lock of the one before does not count.
+            std::fs::remove_file(directory.path().join(format!("fragment{index}/lock"))).unwrap();
+        }
+        (directory, shape, home)
+    }
+
     /// Substripe files on all fragments.
     pub fn substripe_files(&self) -> usize {
         let count = |data: &Arc<dyn DataService>| {

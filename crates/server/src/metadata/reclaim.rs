@@ -94,16 +94,20 @@ impl Tree {
             return Ok(attr);
         }
         let _order = self.exclusive();
-        let stub = self.open_unlinked(claim.ino)?.ok_or(FsError::Stale)?;
-        let object = self.object(claim.ino)?;
         let unlinked = self.unlinked.as_ref().ok_or(FsError::Stale)?;
-        let birth = self.birth(unlinked, OsStr::new(&name_of(claim.ino)))?;
+        let birth = self.birth(unlinked, OsStr::new(&name_of(claim.ino))).map_err(|error| match error {
+            FsError::NotFound => FsError::Stale,
+            other => other,
+        })?;
         if birth != Some(claim.generation) {
             return Err(FsError::Stale);
         }
+        let stub = self.open_unlinked(claim.ino)?.ok_or(FsError::Stale)?;
+        // Before anything can fail: dropping the last stub of a file without a name removes it.
+        self.reclaimed().insert(claim.ino, stub);
+        let object = self.object(claim.ino)?;
         let attr = Attr { generation: claim.generation, ..self.attr(&object.stat, &object.annotation)? };
         self.table().found_nameless(claim.ino, attr, object.annotation, claim.count);
-        self.reclaimed().insert(claim.ino, stub);
         Ok(attr)
     }
 

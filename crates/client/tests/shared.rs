@@ -1,0 +1,239 @@
+//! A tree that several clients use at the same time: lengths, times, files without a name, and what a restart keeps.
+
+mod support;
+
+use forebay_client::Volume;
+use forebay_server::node::{Claim, NodeInstance};
+use forebay_wire::*;
+use std::ffi::OsStr;
+use support::nodes::{Nodes, node_spec};
+use support::*;
+
+fn nodes() -> Nodes {
+    Nodes::new(Shape::striped(), 2)
+}
+
+fn size_of(volume: &Volume, ino: Ino) -> u64 {
+    volume.getattr(ino, None).unwrap().size
+}
+
+fn lookup(volume: &Volume, name: &str) -> Result<Attr> {
+    volume.lookup(me(), Ino::ROOT, OsStr::new(name))
+}
+
+fn at(secs: i64) -> Option<SetTime> {
+    Some(SetTime::At(Timestamp { secs, nanos: 7 }))
+}
+
+#[test]
+fn a_length_is_seen_by_the_other_one_at_once() {
+    let n = nodes();
+    let (one, two) = (n.volume(), n.volume());
+    let (attr, opened) = create(&one, Ino::ROOT, "f");
+    for pieces in 1..20u64 {
+        write_all(&one, opened.handle, pieces * 5000, &pattern(pieces, 5000));
+        assert_eq!(size_of(&two, attr.ino), (pieces + 1) * 5000);
+    }
+    let other = two.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap();
+    let (start, done) = two.append(other.handle, b"tail", false).unwrap();
+    assert_eq!((start, done), (100_000, 4));
+    assert_eq!(size_of(&one, attr.ino), 100_004);
+    one.release(opened.handle).unwrap();
+    write_all(&two, other.handle, 200_000, b"end");
+    assert_eq!(size_of(&one, attr.ino), 200_003);
+    two.release(other.handle).unwrap();
+    // Settled: the stub alone knows it, so a clean restart does.
+    assert_eq!(n.tree.writers(attr.ino), 0);
+    drop((one, two));
+    let stub = n.directory.path().join("fragment2/ns/c1/tree/f");
+    assert_eq!(std::fs::metadata(stub).unwrap().len(), 200_003);
+}
+
+#[test]
+fn a_time_that_was_set_wins_over_the_writes_before_it() {
+    let n = nodes();
+    let volume = n.volume();
+    let (attr, opened) = create(&volume, Ino::ROOT, "f");
+    let set = SetAttr { mtime: at(1000), ..SetAttr::default() };
+    let secs = |volume: &Volume| volume.getattr(attr.ino, None).unwrap().mtime.secs;
+    write_all(&volume, opened.handle, 0, &pattern(1, 50_000));
+    assert!(secs(&volume) > 1_000_000);
+    volume.setattr(me(), attr.ino, Some(opened.handle), &set).unwrap();
+    assert_eq!(secs(&volume), 1000, "set while it is open");
+    volume.release(opened.handle).unwrap();
+    assert_eq!(secs(&volume), 1000, "and closed");
+    let opened = volume.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap();
+    assert_eq!(secs(&volume), 1000, "and opened for writing");
+    write_all(&volume, opened.handle, 10, b"x");
+    assert!(secs(&volume) > 1_000_000, "a write is newer");
+    volume.release(opened.handle).unwrap();
+    assert!(secs(&volume) > 1_000_000, "a write is newer");
+    volume.setattr(me(), attr.ino, None, &set).unwrap();
+    assert_eq!(secs(&volume), 1000, "set while nobody has it open");
+    let cut = SetAttr { size: Some(20_000), ..SetAttr::default() };
+    volume.setattr(me(), attr.ino, None, &cut).unwrap();
+    assert!(secs(&volume) > 1_000_000, "a cut is newer");
+    volume.setattr(me(), attr.ino, None, &set).unwrap();
+    let opened = volume.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap();
+    volume.release(opened.handle).unwrap();
+    assert_eq!(secs(&volume), 1000, "opened and closed without a write");
+    drop(volume);
+    let n = n.reopen_uncleanly();
+    let volume = n.volume();
+    assert_eq!(lookup(&volume, "f").unwrap().mtime.secs, 1000, "after a crash");
+}
+
+/// The servers are killed while a file is written: every answered write is there, with its length.
+#[test]
+fn what_was_written_is_there_after_an_unclean_end() {
+    for sweeps in [false, true] {
+        let n = nodes();
+        let volume = n.volume();
+        let (_, opened) = create(&volume, Ino::ROOT, "f");
+        write_all(&volume, opened.handle, 0, &pattern(1, 123_456));
+        let (_, gone) = create(&volume, Ino::ROOT, "removed by the crash");
+        write_all(&volume, gone.handle, 0, &pattern(2, 50_000));
+        let files = n.substripe_files();
+        // As a kill: nothing is settled.
+        std::mem::forget(volume);
+        let (directory, shape, home) = n.killed();
+        // As if the name had not reached the disk.
+        std::fs::remove_file(directory.path().join("fragment2/ns/c1/tree/removed by the crash")).unwrap();
+        let n = Nodes::open(directory, shape, home);
+        let volume = n.volume();
+        if sweeps {
+            assert!(n.tree.sweep().unwrap() > 0, "there are pieces without a stub");
+            assert_eq!(n.tree.sweep(), Ok(0));
+            assert!(n.substripe_files() < files);
+        }
+        let attr = lookup(&volume, "f").unwrap();
+        assert_eq!(attr.size, 123_456);
+        let opened = volume.open(me(), attr.ino, OpenFlags::READ_ONLY).unwrap();
+        assert_eq!(read_all(&volume, opened.handle), pattern(1, 123_456));
+        volume.release(opened.handle).unwrap();
+        drop(volume);
+        // Without a sweep the next start has to walk again, and finds the same.
+        let n = n.reopen();
+        assert_eq!(lookup(&n.volume(), "f").unwrap().size, 123_456);
+        assert_eq!(n.tree.sweep().unwrap() > 0, !sweeps);
+    }
+}
+
+#[test]
+fn a_removed_file_that_is_open_survives_the_server() {
+    let n = nodes();
+    let volume = n.volume();
+    let mut claims = Vec::new();
+    let held = |name: &str| {
+        let (attr, opened) = create(&volume, Ino::ROOT, name);
+        write_all(&volume, opened.handle, 0, &pattern(attr.ino.0, 40_000));
+        (attr, opened)
+    };
+    for (name, how) in [("unlinked", 0), ("replaced", 1), ("kept", 2), ("not claimed", 0)] {
+        let (attr, _opened) = held(name);
+        match how {
+            0 => volume.unlink(me(), Ino::ROOT, OsStr::new(name)).unwrap(),
+            1 => {
+                held("other");
+                let (from, to) = (OsStr::new("other"), OsStr::new(name));
+                volume.rename(me(), Ino::ROOT, from, Ino::ROOT, to, RenameMode::Replace).unwrap();
+            }
+            _ => {}
+        }
+        let now = volume.getattr(attr.ino, None).unwrap();
+        assert_eq!((now.nlink, now.size), (u32::from(how == 2), 40_000), "{name}");
+        let (ino, generation) = (attr.ino, now.generation);
+        claims.push(Claim { ino, generation, parent: Ino::ROOT, name: name.into(), count: 3 });
+    }
+    std::mem::forget(volume);
+    let (directory, shape, home) = n.killed();
+    let n = Nodes::open(directory, shape, home);
+    let volume = n.volume();
+    claims.pop();
+    for claim in &claims {
+        let stale = Claim { generation: claim.generation + 1, ..claim.clone() };
+        assert_eq!(n.tree.reclaim(&stale), Err(FsError::Stale));
+        let attr = n.tree.reclaim(claim).unwrap();
+        assert_eq!((attr.ino, attr.generation), (claim.ino, claim.generation));
+        let opened = volume.open(me(), claim.ino, OpenFlags::READ_WRITE).unwrap();
+        assert_eq!(read_all(&volume, opened.handle), pattern(claim.ino.0, 40_000), "{:?}", claim.name);
+        write_all(&volume, opened.handle, 50_000, b"more");
+        assert_eq!(size_of(&volume, claim.ino), 50_004);
+        if claim.name == "unlinked" {
+            volume.release(opened.handle).unwrap();
+        }
+    }
+    assert_eq!(n.tree.sweep(), Ok(0), "all have a stub");
+    let before = n.substripe_files();
+    assert_eq!(n.tree.end_claims(), Ok(1), "the one that nobody claimed");
+    let after = n.substripe_files();
+    assert!(after < before);
+    let left = std::fs::read_dir(n.directory.path().join("fragment2/ns/c1/open")).unwrap().count();
+    assert_eq!(left, 1, "the replaced one is open");
+    drop(volume);
+    assert_eq!(std::fs::read_dir(n.directory.path().join("fragment2/ns/c1/open")).unwrap().count(), 0);
+    n.reopen();
+}
+
+#[test]
+fn the_layout_of_a_file_that_is_open_stays() {
+    let n = nodes();
+    let (one, two) = (n.volume(), n.volume());
+    let (attr, opened) = create(&one, Ino::ROOT, "f");
+    let set = || {
+        let name = OsStr::new("user.dwfs.stripe_count");
+        two.setxattr(me(), attr.ino, name, b"2", XattrMode::Any)
+    };
+    assert_eq!(set(), Err(FsError::Busy));
+    one.release(opened.handle).unwrap();
+    assert_eq!(set(), Ok(()));
+}
+
+#[test]
+fn a_fragment_of_another_instance_or_place_is_refused() {
+    let n = Nodes::new(Shape::striped(), 0);
+    let (directory, shape, _) = n.close();
+    let right = node_spec(directory.path(), &shape, 1);
+    let open = |spec: &forebay_server::node::NodeSpec| NodeInstance::open(spec).map(|_| ());
+    assert_eq!(open(&right), Ok(()));
+    for wrong in [
+        forebay_server::node::NodeSpec { instance: "beef".into(), ..right.clone() },
+        forebay_server::node::NodeSpec { position: 2, ..right.clone() },
+        forebay_server::node::NodeSpec { servers: 5, ..right.clone() },
+    ] {
+        assert!(matches!(open(&wrong), Err(FsError::Damaged { .. })), "{wrong:?}");
+    }
+    let nonsense = forebay_server::node::NodeSpec { position: 4, ..right.clone() };
+    assert_eq!(open(&nonsense), Err(FsError::InvalidArgument));
+}
+
+/// Two volumes append to one file: every record is whole and none is lost.
+#[test]
+fn appends_of_two_never_overlap() {
+    let n = nodes();
+    let volumes = [n.volume(), n.volume()];
+    let (attr, opened) = create(&volumes[0], Ino::ROOT, "log");
+    volumes[0].release(opened.handle).unwrap();
+    const RECORD: usize = 1000;
+    std::thread::scope(|scope| {
+        for (by, volume) in (1u8..).zip(&volumes) {
+            scope.spawn(move || {
+                let opened = volume.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap();
+                for _ in 0..100 {
+                    assert_eq!(volume.append(opened.handle, &[by; RECORD], false).unwrap().1, RECORD);
+                }
+                volume.release(opened.handle).unwrap();
+            });
+        }
+    });
+    assert_eq!(size_of(&volumes[0], attr.ino), 200 * RECORD as u64);
+    let opened = volumes[1].open(me(), attr.ino, OpenFlags::READ_ONLY).unwrap();
+    let data = read_all(&volumes[1], opened.handle);
+    let mut counts = [0, 0];
+    for record in data.chunks(RECORD) {
+        assert!(record.iter().all(|byte| *byte == record[0]), "torn");
+        counts[usize::from(record[0]) - 1] += 1;
+    }
+    assert_eq!(counts, [100, 100]);
+    volumes[1].release(opened.handle).unwrap();
+}
