@@ -5,12 +5,13 @@
 //!                                     └─ content: stripes ───> DataService of each fragment
 //! ```
 //!
-//! Open files and their locks, stripe I/O and counters over the two services of `forebay-wire`. Knows neither FUSE nor
-//! where the servers are.
+//! Open files and their locks, stripe I/O and counters over the two services of `forebay-wire`. Knows no FUSE, and does not
+//! care where the servers are: in the same process, or elsewhere ([`remote`]).
 
 mod counters;
 mod file;
 mod handles;
+pub mod remote;
 mod stripes;
 mod volume;
 

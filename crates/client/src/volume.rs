@@ -10,8 +10,8 @@ use crate::counters::{Counters, Transfer};
 use crate::file::{File, Files};
 use crate::handles::{Handle, Handles};
 use forebay_wire::{
-    Attr, Caller, DataService, DirEntry, FsError, Ino, MetadataService, NewObject, OpenFlags, RenameMode,
-    Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
+    Attr, Caller, DataService, DirEntry, FsError, Ino, LockService, MetadataService, NewObject, OpenFlags,
+    RenameMode, Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
 };
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -40,6 +40,7 @@ pub struct Opened {
 pub struct Volume {
     metadata: Arc<dyn MetadataService>,
     data: Vec<Arc<dyn DataService>>,
+    locks: Option<Arc<dyn LockService>>,
     max_file_size: u64,
     files: Files,
     handles: Handles,
@@ -54,12 +55,23 @@ impl Volume {
         Volume {
             metadata,
             data,
+            locks: None,
             max_file_size,
             files: Files::default(),
             handles: Handles::default(),
             read: Transfer::default(),
             written: Transfer::default(),
         }
+    }
+
+    /// With the locks of those who share the namespace.
+    pub fn with_locks(self, locks: Arc<dyn LockService>) -> Volume {
+        Volume { locks: Some(locks), ..self }
+    }
+
+    /// Locks of files; `None` where the kernel's own are enough, since nobody else works here.
+    pub fn locks(&self) -> Option<Arc<dyn LockService>> {
+        self.locks.clone()
     }
 
     /// The object of a name. Counts a reference, as do all operations that make a name; see [`Volume::forget`].
@@ -239,6 +251,17 @@ impl Volume {
         sink: &mut dyn FnMut(DirEntry<'_>) -> bool,
     ) -> Result<()> {
         self.handles.directory(handle)?.read(cookie, sink)
+    }
+
+    /// As [`Volume::readdir`], with the attributes of an entry where they come at no price: from a server that is asked
+    /// for many at once. They count a reference, as [`Volume::lookup`] does, if the entry is taken.
+    pub fn readdir_with_attributes(
+        &self,
+        handle: Handle,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirEntry<'_>, Option<&Attr>) -> bool,
+    ) -> Result<()> {
+        self.handles.directory(handle)?.read_with_attributes(cookie, sink)
     }
 
     /// Closes a directory.

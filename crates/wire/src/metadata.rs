@@ -168,6 +168,15 @@ pub trait Stub: Send + Sync {
 pub trait Directory: Send + Sync {
     /// Entries after a cookie (0: from the start), until the sink says no.
     fn read(&self, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()>;
+    /// As [`Directory::read`], with the attributes of an entry where they come at no price. Attributes of an entry that
+    /// the sink took count a reference, as a lookup does.
+    fn read_with_attributes(
+        &self,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirEntry<'_>, Option<&Attr>) -> bool,
+    ) -> Result<()> {
+        self.read(cookie, &mut |entry| sink(entry, None))
+    }
     /// Entries made and removed so far are on disk afterwards.
     fn sync(&self, data_only: bool) -> Result<()>;
 }

@@ -18,8 +18,8 @@ pub const VERSION: u8 = 1;
 pub const VERSIONS: RangeInclusive<u8> = 1..=1;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 24;
-/// Most bytes of a body. A person can be in 65536 groups, which alone are 256 KiB.
-pub const BODY_MAX: usize = 512 << 10;
+/// Most bytes of a body. The largest ones are listings of substripe files, and those of a person in 65536 groups.
+pub const BODY_MAX: usize = 1 << 20;
 /// Most bytes that a frame carries beside its fields.
 pub const BULK_MAX: usize = 8 << 20;
 

@@ -1,9 +1,9 @@
 //! The answers of metadata and data services.
 
-use super::codec::{DecodeError, Field, Item, Reader};
+use super::codec::{DecodeError, Field, Reader};
 use super::record::{messages, record};
 use crate::attr::{Attr, Ino, Statfs};
-use crate::data::{Extent, FileId, FragmentSpace};
+use crate::data::{Extent, FragmentSpace, Listed};
 use crate::error::FsError;
 use crate::lock::HeldLock;
 use crate::metadata::Placement;
@@ -45,24 +45,6 @@ record! {
         /// Files of which a client has one open for writing.
         pub written_files: u64,
     }
-}
-
-record! {
-    /// One substripe file.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-    pub struct Substripe {
-        /// Of this file.
-        pub file: FileId,
-        /// Which of its substripes on the server.
-        pub substripe: u32,
-        /// Length in bytes.
-        pub length: u64,
-    }
-}
-
-impl Item for Substripe {
-    const LIST: &'static str = "substripe files";
-    const MOST: usize = 4096;
 }
 
 /// A reference that could not be claimed is a number whose object is gone.
@@ -113,7 +95,7 @@ messages! {
         /// How far substripe files reach.
         Extents = 0x8013 { extents: Vec<Extent>, },
         /// Substripe files; `next`: the cookie to go on from, none at the end.
-        Substripes = 0x8014 { files: Vec<Substripe>, next: Option<u64>, },
+        Substripes = 0x8014 { files: Vec<Listed>, next: Option<u64>, },
         /// The request is none of this version, or not for this connection; the connection stays usable.
         Unsupported = 0x8015 { kind: u16, },
         /// What was sent makes no sense; the connection ends.

@@ -3,7 +3,7 @@
 use super::codec::{DecodeError, Field, Item, Reader};
 use super::record::{record, tags};
 use crate::attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
-use crate::data::{Extent, FileId, FragmentSpace};
+use crate::data::{Extent, FileId, FragmentSpace, Listed};
 use crate::flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
 use crate::lock::{HeldLock, LockFamily, LockKind, LockOwner, LockRange, LockRequest, LockScope, WaitId};
 use crate::metadata::{NewObject, Placement};
@@ -88,6 +88,7 @@ fields!(Caller { uid, gid, pid });
 fields!(NewObject { caller, mode, rdev });
 fields!(Statfs { block_size, blocks, blocks_free, blocks_available, files, files_free, name_max });
 fields!(Extent { length, blocks, mtime });
+fields!(Listed { file, substripe, extent });
 fields!(FragmentSpace { capacity, free, files, files_free });
 fields!(HeldLock { kind, range, pid, same_client });
 fields!(LockRequest { file, owner, scope, kind, pid });
@@ -270,6 +271,11 @@ impl Item for Piece {
 impl Item for Extent {
     const LIST: &'static str = "extents";
     const MOST: usize = forebay_model::layout::SUBSTRIPES_MAX as usize;
+}
+
+impl Item for Listed {
+    const LIST: &'static str = "substripe files";
+    const MOST: usize = 17 << 10;
 }
 
 /// Substripe numbers and the like.

@@ -5,7 +5,7 @@ use super::super::values::{Credentials, Group, Piece, SessionId};
 use super::super::{
     AttributeName, AttributeValue, BODY_MAX, BULK_MAX, Changed, Claim, DecodeError, Forgotten, GROUPS_MAX,
     HEADER_BYTES, Header, MetadataCall, MetadataRequest, NAME_MAX, Name, Once, PATH_MAX, SLOTS_MAX,
-    SPANS_MAX, Substripe, TEXT_MAX, Target,
+    SPANS_MAX, TEXT_MAX, Target,
 };
 use super::sample::{Sample, Source};
 use crate::attr::{Ino, Timestamp};
@@ -38,6 +38,7 @@ fn list_limit<T: Item + Sample>() {
     let list: Vec<T> = (0..T::MOST).map(|_| T::sample(&mut from)).collect();
     let mut bytes = Vec::new();
     list.put(&mut bytes);
+    assert!(bytes.len() < BODY_MAX / 4 * 3, "the longest list leaves room for the rest of a message");
     assert_eq!(read::<Vec<T>>(&bytes).map(|list| list.len()), Ok(T::MOST));
     let announced = (T::MOST as u32 + 1).to_le_bytes();
     let refused = read::<Vec<T>>(&announced).err();
@@ -61,7 +62,7 @@ fn lists_have_limits() {
     list_limit::<Forgotten>();
     list_limit::<Claim>();
     list_limit::<Changed>();
-    list_limit::<Substripe>();
+    list_limit::<crate::data::Listed>();
     list_limit::<u32>();
     list_limit::<Ino>();
     assert_eq!((Group::MOST, Piece::MOST), (GROUPS_MAX, SPANS_MAX));

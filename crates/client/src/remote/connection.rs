@@ -1,0 +1,300 @@
+//! One connection: its handshake, and one request at a time with its reply. Used by one thread at a time.
+//!
+//! A small reply is read with one call: header, fields and the first bytes that it carries go to a buffer here; the rest
+//! of what it carries goes straight to where it is wanted. Whatever fails in the middle, the connection is of no use any
+//! more: what is on the way is not known.
+
+use super::error::ConnectError;
+use super::held::Life;
+use super::session::{Session, random};
+use super::socket::Socket;
+use forebay_wire::message::{
+    ConnectionKind, DecodeError, Flags, HEADER_BYTES, Handshake, Header, Reply, VERSIONS,
+};
+use forebay_wire::proof::Transcript;
+use std::io::{self, IoSlice, IoSliceMut};
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// Read by one call, in bytes: a page of content with what stands before it.
+const READ_AHEAD: usize = 8 << 10;
+/// How long a server may take for an answer of the handshake.
+const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+
+/// Why there is no reply.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Broken {
+    /// The connection failed; the request may have been carried out.
+    #[error("the connection failed: {0}")]
+    Connection(#[from] io::Error),
+    /// What came is no reply to it. Asking again would not help.
+    #[error("the server is not understood: {0}")]
+    Protocol(#[from] DecodeError),
+}
+
+/// What the server said when it let the connection in.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    pub(crate) boot: u64,
+    pub(crate) incarnation: u64,
+    pub(crate) servers: u32,
+    pub(crate) position: u32,
+    pub(crate) max_file_size: u64,
+}
+
+impl Terms {
+    pub(crate) fn life(&self) -> Life {
+        Life { boot: self.boot, incarnation: self.incarnation }
+    }
+}
+
+/// Where what a reply carries goes.
+pub(crate) enum Sink<'a, 'b> {
+    /// Nothing may come.
+    Nothing,
+    /// All of it, whatever the length.
+    Vec(&'a mut Vec<u8>),
+    /// Exactly so much, or nothing at all if the request failed.
+    Parts(&'a mut [IoSliceMut<'b>]),
+    /// Nothing but descriptors.
+    Descriptors(&'a mut Vec<OwnedFd>),
+}
+
+/// See the module.
+pub(crate) struct Connection {
+    socket: Arc<Socket>,
+    pub(crate) terms: Terms,
+    last_request: u64,
+    buffer: Box<[u8; READ_AHEAD]>,
+    /// Body of what was read last.
+    body: Vec<u8>,
+}
+
+impl Connection {
+    /// Connects to a server of the session's instance.
+    pub(crate) fn open(
+        session: &Session,
+        server: u32,
+        kind: ConnectionKind,
+    ) -> Result<Connection, ConnectError> {
+        let address = &session.description.servers[server as usize];
+        let patience = session.timeouts().connect;
+        let socket = session.adopt(Socket::connect(address, patience)?);
+        let terms = Terms { boot: 0, incarnation: 0, servers: 0, position: 0, max_file_size: 0 };
+        let mut connection = Connection {
+            socket,
+            terms,
+            last_request: 0,
+            buffer: Box::new([0; READ_AHEAD]),
+            body: Vec::new(),
+        };
+        let unreachable = |source| ConnectError::Unreachable { address: address.tcp.clone(), source };
+        connection.socket.set_patience(Some(HANDSHAKE_TIME.min(patience * 2))).map_err(unreachable)?;
+        connection.terms = connection.shake_hands(session, &address.tcp, kind)?;
+        connection.socket.set_patience(None).map_err(unreachable)?;
+        Ok(connection)
+    }
+
+    fn shake_hands(
+        &mut self,
+        session: &Session,
+        address: &str,
+        kind: ConnectionKind,
+    ) -> Result<Terms, ConnectError> {
+        let description = &session.description;
+        let unreachable = |source| ConnectError::Unreachable { address: address.to_owned(), source };
+        let client_nonce = random().map_err(unreachable)?;
+        let hello = Handshake::Hello {
+            version_min: *VERSIONS.start(),
+            version_max: *VERSIONS.end(),
+            instance: description.instance.clone(),
+            namespace: description.namespace.clone(),
+            role: session.role,
+            kind,
+            session: session.id,
+            node: session.node.clone(),
+            nonce: client_nonce,
+        };
+        let answer = self.say(&hello, address)?;
+        let Handshake::Challenge { version, nonce: server_nonce, boot } = answer else {
+            return Err(out_of_turn(answer, address, "Challenge"));
+        };
+        if !VERSIONS.contains(&version) {
+            let source = DecodeError::Version { found: version };
+            return Err(ConnectError::Protocol { address: address.to_owned(), source });
+        }
+        let transcript = Transcript {
+            version,
+            instance: &description.instance,
+            namespace: &description.namespace,
+            role: session.role,
+            kind,
+            session: session.id,
+            client_nonce,
+            server_nonce,
+            boot,
+        };
+        let answer = self.say(&Handshake::Proof { mac: transcript.client(&description.secret) }, address)?;
+        match answer {
+            Handshake::Welcome { mac, .. } if !transcript.is_server(&description.secret, &mac) => {
+                Err(ConnectError::NotTheServer { address: address.to_owned() })
+            }
+            Handshake::Welcome { incarnation, servers, position, max_file_size, .. } => {
+                Ok(Terms { boot, incarnation, servers, position, max_file_size })
+            }
+            answer => Err(out_of_turn(answer, address, "Welcome")),
+        }
+    }
+
+    fn say(&mut self, message: &Handshake, address: &str) -> Result<Handshake, ConnectError> {
+        let mut body = Vec::new();
+        message.encode(&mut body);
+        let answer = self.send(message.kind(), Flags::default(), &body, &[]).map_err(Broken::from);
+        let answer = answer.and_then(|_| self.receive(&mut Sink::Nothing));
+        let answer = answer.and_then(|header| Ok(Handshake::decode(header.kind, &self.body)?));
+        answer.map_err(|broken| match broken {
+            Broken::Connection(source) => ConnectError::Unreachable { address: address.to_owned(), source },
+            Broken::Protocol(source) => ConnectError::Protocol { address: address.to_owned(), source },
+        })
+    }
+
+    /// For whoever has to end it.
+    pub(crate) fn socket(&self) -> &Arc<Socket> {
+        &self.socket
+    }
+
+    /// Sends a request and waits for its reply.
+    pub(crate) fn ask(
+        &mut self,
+        kind: u16,
+        flags: Flags,
+        body: &[u8],
+        carried: &[&[u8]],
+        sink: &mut Sink<'_, '_>,
+    ) -> Result<Reply, Broken> {
+        let request = self.send(kind, flags, body, carried)?;
+        let header = self.receive(sink)?;
+        let reply = Reply::decode(header.kind, &self.body)?;
+        if header.request != request && !matches!(reply, Reply::Malformed { .. }) {
+            return Err(DecodeError::Impossible { what: "the number of a reply" }.into());
+        }
+        Ok(reply)
+    }
+
+    fn send(&mut self, kind: u16, flags: Flags, body: &[u8], carried: &[&[u8]]) -> io::Result<u64> {
+        self.last_request += 1;
+        let bulk = carried.iter().map(|part| part.len()).sum::<usize>() as u32;
+        let header =
+            Header { flags, kind, body: body.len() as u32, bulk, request: self.last_request }.encode();
+        self.write(&header, body, carried)?;
+        Ok(self.last_request)
+    }
+
+    fn write(&self, header: &[u8], body: &[u8], carried: &[&[u8]]) -> io::Result<()> {
+        if let [] | [_] = carried {
+            let carried = carried.first().copied().unwrap_or_default();
+            return self.socket.write_all(&mut [
+                IoSlice::new(header),
+                IoSlice::new(body),
+                IoSlice::new(carried),
+            ]);
+        }
+        let mut parts = vec![IoSlice::new(header), IoSlice::new(body)];
+        parts.extend(carried.iter().map(|part| IoSlice::new(part)));
+        self.socket.write_all(&mut parts)
+    }
+
+    /// Reads a frame: its body to `self.body`, what it carries to the sink.
+    fn receive(&mut self, sink: &mut Sink<'_, '_>) -> Result<Header, Broken> {
+        let mut filled = self.read_some(0, sink)?;
+        while filled < HEADER_BYTES {
+            filled += self.read_some(filled, sink)?;
+        }
+        let header = self.buffer.first_chunk().expect("the buffer is longer than a header");
+        let header = Header::decode(header)?;
+        let (body, bulk) = (header.body as usize, header.bulk as usize);
+        let here = (filled - HEADER_BYTES).min(body);
+        self.body.clear();
+        self.body.extend_from_slice(&self.buffer[HEADER_BYTES..HEADER_BYTES + here]);
+        self.body.resize(body, 0);
+        self.socket.read_all(&mut [IoSliceMut::new(&mut self.body[here..])])?;
+        let carried = &self.buffer[HEADER_BYTES + here..filled];
+        if carried.len() > bulk {
+            return Err(DecodeError::Trailing { bytes: carried.len() - bulk }.into());
+        }
+        fill(sink, &self.socket, carried, bulk)?;
+        Ok(header)
+    }
+
+    fn read_some(&mut self, filled: usize, sink: &mut Sink<'_, '_>) -> io::Result<usize> {
+        match sink {
+            Sink::Descriptors(into) => self.socket.read_with_descriptors(&mut self.buffer[filled..], into),
+            _ => self.socket.read_some(&mut self.buffer[filled..]),
+        }
+    }
+
+    /// Waits for a request of the server: its kind and number; the body is [`Connection::request_body`].
+    pub(crate) fn hear(&mut self) -> Result<Header, Broken> {
+        self.receive(&mut Sink::Nothing)
+    }
+
+    /// Body of what was heard last.
+    pub(crate) fn request_body(&self) -> &[u8] {
+        &self.body
+    }
+
+    /// Answers a request of the server.
+    pub(crate) fn answer(&mut self, to: &Header, reply: &Reply) -> io::Result<()> {
+        let mut body = Vec::new();
+        reply.encode(&mut body);
+        let header = Header {
+            flags: Flags::default(),
+            kind: reply.kind(),
+            body: body.len() as u32,
+            bulk: 0,
+            request: to.request,
+        };
+        self.write(&header.encode(), &body, &[])
+    }
+}
+
+/// Puts what a frame carries where it belongs: the part that is here already, and the rest from the socket.
+fn fill(sink: &mut Sink<'_, '_>, socket: &Socket, here: &[u8], bulk: usize) -> Result<(), Broken> {
+    match sink {
+        _ if bulk == 0 => Ok(()),
+        Sink::Nothing | Sink::Descriptors(_) => Err(DecodeError::Trailing { bytes: bulk }.into()),
+        Sink::Vec(vec) => {
+            vec.clear();
+            vec.extend_from_slice(here);
+            vec.resize(bulk, 0);
+            Ok(socket.read_all(&mut [IoSliceMut::new(&mut vec[here.len()..])])?)
+        }
+        Sink::Parts(parts) => {
+            let room: usize = parts.iter().map(|part| part.len()).sum();
+            if room != bulk {
+                let what = "the length of what was read";
+                return Err(DecodeError::Impossible { what }.into());
+            }
+            let mut here = here;
+            let mut rest = Vec::with_capacity(parts.len());
+            for part in parts.iter_mut() {
+                let copied = here.len().min(part.len());
+                part[..copied].copy_from_slice(&here[..copied]);
+                here = &here[copied..];
+                if copied < part.len() {
+                    rest.push(IoSliceMut::new(&mut part[copied..]));
+                }
+            }
+            Ok(socket.read_all(&mut rest)?)
+        }
+    }
+}
+
+fn out_of_turn(answer: Handshake, address: &str, expected: &'static str) -> ConnectError {
+    let address = address.to_owned();
+    match answer {
+        Handshake::Refused { reason, text } => ConnectError::Refused { address, reason, text },
+        other => ConnectError::OutOfTurn { address, said: other.name(), expected },
+    }
+}

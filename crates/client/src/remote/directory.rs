@@ -1,0 +1,192 @@
+//! An open directory at the metadata server: entries come in batches, and what a batch has more than was wanted is kept
+//! for the next call.
+//!
+//! A server that was started anew does not know the handle any more: the directory is opened again, and goes on from the
+//! same cookie. Attributes count a reference each from when the batch came; those of entries that nobody took are given
+//! back.
+
+use super::connection::Sink;
+use super::held::Life;
+use super::home::Home;
+use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use super::validity::Moment;
+use forebay_wire::message::{Credentials, Entry, MetadataRequest, Reply};
+use forebay_wire::{Attr, DirEntry, Directory, FsError, Ino, Result};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a batch.
+const BATCH_BYTES: u32 = 64 << 10;
+
+struct Batch {
+    entries: VecDeque<Entry>,
+    /// Position before the first of them.
+    at: u64,
+    with_attributes: bool,
+    is_end: bool,
+    fetched: Moment,
+}
+
+struct State {
+    handle: u64,
+    life: Life,
+    batch: Option<Batch>,
+}
+
+pub(crate) struct RemoteDirectory {
+    home: Arc<Home>,
+    who: Credentials,
+    ino: Ino,
+    state: Mutex<State>,
+}
+
+impl RemoteDirectory {
+    pub(crate) fn open(home: Arc<Home>, who: Credentials, ino: Ino) -> Result<RemoteDirectory> {
+        let (handle, life) = open(&home, &who, ino)?;
+        let state = Mutex::new(State { handle, life, batch: None });
+        Ok(RemoteDirectory { home, who, ino, state })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Asks with the handle, which is had anew if the server does not know it.
+    fn ask(
+        &self,
+        state: &mut State,
+        request: impl Fn(u64) -> MetadataRequest,
+        sink: &mut Sink<'_, '_>,
+    ) -> Result<Reply> {
+        for _ in 0..2 {
+            let life = state.life;
+            let request = request(state.handle);
+            let asked =
+                self.home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], sink, |now| now == life);
+            match asked {
+                Err(FsError::BadHandle) => {
+                    (state.handle, state.life) = open(&self.home, &self.who, self.ino)?
+                }
+                asked => return asked.map(|(reply, _)| reply),
+            }
+        }
+        Err(FsError::Stale)
+    }
+
+    /// Sees to it that the next entries are those after a cookie.
+    fn fetch(&self, state: &mut State, cookie: u64, with_attributes: bool) -> Result<()> {
+        let is_here = |batch: &Batch| {
+            batch.at == cookie
+                && batch.with_attributes == with_attributes
+                && (!batch.entries.is_empty() || batch.is_end)
+        };
+        // From the start everything is looked at anew.
+        if cookie != 0 && state.batch.as_ref().is_some_and(is_here) {
+            return Ok(());
+        }
+        self.drop_batch(state);
+        let fetched = self.home.validity.now();
+        let mut listing = Vec::new();
+        let request =
+            |handle| MetadataRequest::ReadDir { handle, cookie, with_attributes, most: BATCH_BYTES };
+        let reply = self.ask(state, request, &mut Sink::Vec(&mut listing))?;
+        let Reply::Listing { is_end } = reply else { return Err(NOT_UNDERSTOOD) };
+        let entries = Entry::all(&listing).map_err(|_| NOT_UNDERSTOOD)?;
+        if entries.is_empty() && !is_end {
+            return Err(NOT_UNDERSTOOD);
+        }
+        for entry in &entries {
+            if let Some(attr) = &entry.attr {
+                self.home.held.refer(attr, self.ino, &entry.name);
+            }
+        }
+        state.batch = Some(Batch { entries: entries.into(), at: cookie, with_attributes, is_end, fetched });
+        Ok(())
+    }
+
+    fn drop_batch(&self, state: &mut State) {
+        for entry in state.batch.take().into_iter().flat_map(|batch| batch.entries) {
+            if let Some(attr) = entry.attr {
+                self.home.held.forget(attr.ino, 1);
+            }
+        }
+    }
+
+    fn list(
+        &self,
+        mut cookie: u64,
+        with_attributes: bool,
+        sink: &mut dyn FnMut(DirEntry<'_>, Option<&Attr>) -> bool,
+    ) -> Result<()> {
+        let mut state = self.state();
+        loop {
+            self.fetch(&mut state, cookie, with_attributes)?;
+            let batch = state.batch.as_mut().expect("a batch was just fetched");
+            while let Some(entry) = batch.entries.front() {
+                let shown = DirEntry {
+                    ino: entry.ino,
+                    kind: entry.kind,
+                    name: entry.name.as_os_str(),
+                    next_cookie: entry.next_cookie,
+                };
+                let attr =
+                    entry.attr.map(|attr| self.home.validity.shown(attr, Some(self.ino), batch.fetched));
+                if !sink(shown, attr.as_ref()) {
+                    return Ok(());
+                }
+                cookie = entry.next_cookie;
+                batch.at = cookie;
+                batch.entries.pop_front();
+            }
+            if batch.is_end {
+                return Ok(());
+            }
+        }
+    }
+}
+
+fn open(home: &Home, who: &Credentials, ino: Ino) -> Result<(u64, Life)> {
+    let request = MetadataRequest::OpenDir { who: who.clone(), ino };
+    let opened =
+        home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], &mut Sink::Nothing, |_| true)?;
+    match opened {
+        (Reply::Directory { handle }, life) => Ok((handle, life)),
+        _ => Err(NOT_UNDERSTOOD),
+    }
+}
+
+impl Directory for RemoteDirectory {
+    fn read(&self, cookie: u64, sink: &mut dyn FnMut(DirEntry<'_>) -> bool) -> Result<()> {
+        self.list(cookie, false, &mut |entry, _| sink(entry))
+    }
+
+    fn read_with_attributes(
+        &self,
+        cookie: u64,
+        sink: &mut dyn FnMut(DirEntry<'_>, Option<&Attr>) -> bool,
+    ) -> Result<()> {
+        self.list(cookie, true, sink)
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        let mut state = self.state();
+        let request = |handle| MetadataRequest::SyncDir { handle, data_only };
+        match self.ask(&mut state, request, &mut Sink::Nothing)? {
+            Reply::Done => Ok(()),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+}
+
+impl Drop for RemoteDirectory {
+    fn drop(&mut self) {
+        let mut state = self.state();
+        self.drop_batch(&mut state);
+        let (request, life) = (MetadataRequest::CloseDir { handle: state.handle }, state.life);
+        // A server that is not there forgets it with the session.
+        let _ =
+            self.home
+                .link
+                .ask_in(Patience::Try, Ask::Metadata(&request), &[], &mut Sink::Nothing, |now| now == life);
+    }
+}

@@ -1,0 +1,193 @@
+//! The metadata server as the client sees it: the link to it, what is held there, and what becomes of that when the server
+//! is started anew.
+//!
+//! Rejoining. A new connection says in which life of the session it is. If that is another one than the life that knows
+//! what is held, the first thread to notice claims everything over its own connection, in this order: references, parents
+//! before what is in them; open files by their old numbers; locks; the end of the claims. The others wait for it. If its
+//! connection breaks in the middle, the next one begins again: claims can be repeated. Then requests that were under way
+//! are sent again. What cannot be claimed is gone: its handles fail as stale.
+
+use super::connection::{Broken, Connection, Sink};
+use super::credentials::Groups;
+use super::held::{Held, Life, OpenedFile};
+use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin};
+use super::session::Session;
+use super::tickets::Tickets;
+use super::validity::Validity;
+use super::waiting::Waiting;
+use forebay_wire::message::{
+    Claim, Field, Flags, Item, MetadataRequest, Name, Once, Opened, Reply, SLOTS_MAX,
+};
+use forebay_wire::{Attr, FsError, Placement, Result};
+use std::ffi::OsStr;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// The slot of claims: no lane has it.
+const CLAIM_SLOT: u16 = SLOTS_MAX - 1;
+
+/// See the module.
+pub(crate) struct Home {
+    pub(crate) session: Arc<Session>,
+    pub(crate) link: Link,
+    pub(crate) held: Arc<Held>,
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) validity: Validity,
+    pub(crate) groups: Groups,
+    pub(crate) waiting: Arc<Waiting>,
+    pub(crate) max_file_size: u64,
+}
+
+/// Claims what is held in each new life.
+pub(crate) struct Rejoining {
+    pub(crate) held: Arc<Held>,
+    pub(crate) tickets: Arc<Tickets>,
+    pub(crate) waiting: Arc<Waiting>,
+    /// Count of the claims' slot. Held while claims are made: one thread makes them.
+    pub(crate) sequence: Mutex<u64>,
+}
+
+impl Rejoin for Rejoining {
+    fn rejoin(&self, connection: &mut Connection) -> std::result::Result<(), Broken> {
+        let life = connection.terms.life();
+        let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
+        match self.held.life() {
+            Some(known) if known == life => return Ok(()),
+            None => {
+                self.held.begin(life);
+                return Ok(());
+            }
+            Some(_) => {}
+        }
+        let before = self.held.life();
+        let claimed = self.claim(connection, life, &mut sequence);
+        match claimed {
+            Ok(()) => self.waiting.ask_again(),
+            // Somebody else has to begin again.
+            Err(_) => self.held.begin(before.unwrap_or(life)),
+        }
+        claimed
+    }
+}
+
+impl Rejoining {
+    fn claim(
+        &self,
+        connection: &mut Connection,
+        life: Life,
+        sequence: &mut u64,
+    ) -> std::result::Result<(), Broken> {
+        let claims = self.held.claims(life);
+        for items in claims.chunks(Claim::MOST) {
+            ask(connection, &MetadataRequest::Reclaim { items: items.to_vec() }, sequence)?;
+        }
+        for (handle, OpenedFile { who, ino, flags }) in self.held.files() {
+            let open = MetadataRequest::Open { who, ino, flags, reclaim: Some(handle) };
+            match ask(connection, &open, sequence)? {
+                Reply::Opened { opened } => self.entitle(&opened),
+                // The file is gone. Its number means nothing any more, and whoever uses it is told so.
+                _ => drop(self.held.closed(handle)),
+            }
+        }
+        for request in self.held.locks() {
+            let lock = MetadataRequest::SetLock { request, wait: None, reclaim: true };
+            if !matches!(ask(connection, &lock, sequence)?, Reply::Done) {
+                self.held.unlocked(request.file, request.owner, request.scope);
+            }
+        }
+        ask(connection, &MetadataRequest::ReclaimDone, sequence).map(drop)
+    }
+
+    fn entitle(&self, opened: &Opened) {
+        if let (Placement::Striped { file, .. }, Some(ticket)) = (opened.placement, opened.ticket) {
+            self.tickets.add(file, opened.handle, ticket);
+        }
+    }
+}
+
+fn ask(
+    connection: &mut Connection,
+    request: &MetadataRequest,
+    sequence: &mut u64,
+) -> std::result::Result<Reply, Broken> {
+    let mut body = Vec::new();
+    if MetadataRequest::is_once(request.kind()) {
+        *sequence += 1;
+        Once { slot: CLAIM_SLOT, sequence: *sequence }.put(&mut body);
+    }
+    request.encode(&mut body);
+    connection.ask(request.kind(), Flags::default(), &body, &[], &mut Sink::Nothing)
+}
+
+impl Home {
+    /// Asks and waits as long as the description says.
+    pub(crate) fn ask(&self, request: &MetadataRequest) -> Result<Reply> {
+        self.link.ask(Patience::Wait, Ask::Metadata(request), &[], &mut Sink::Nothing)
+    }
+
+    /// Asks for something that the reply carries.
+    pub(crate) fn fetch(&self, request: &MetadataRequest, into: &mut Vec<u8>) -> Result<Reply> {
+        into.clear();
+        self.link.ask(Patience::Wait, Ask::Metadata(request), &[], &mut Sink::Vec(into))
+    }
+
+    /// Asks for something that is done or not.
+    pub(crate) fn order(&self, request: &MetadataRequest) -> Result<()> {
+        match self.ask(request)? {
+            Reply::Done => Ok(()),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    /// Asks for attributes.
+    pub(crate) fn ask_attr(&self, request: &MetadataRequest) -> Result<Attr> {
+        match self.ask(request)? {
+            Reply::Attr { attr } => Ok(attr),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    /// Tells the server which references were given back, and which files are closed that it did not hear of.
+    pub(crate) fn tell_forgotten(&self) {
+        loop {
+            let (items, life) = self.held.take_forgotten();
+            if items.is_empty() {
+                break;
+            }
+            // A life that is over has forgotten all by itself.
+            let _ = self.link.ask_in(
+                Patience::Wait,
+                Ask::Metadata(&MetadataRequest::Forget { items }),
+                &[],
+                &mut Sink::Nothing,
+                |now| life.is_none_or(|life| life == now),
+            );
+        }
+        let (unclosed, life) = self.held.take_unclosed();
+        for handle in unclosed {
+            self.close(handle, life);
+        }
+    }
+
+    /// Closes a file; if the server is not there, later.
+    pub(crate) fn close(&self, handle: u64, life: Option<Life>) {
+        let request = MetadataRequest::Close { handle };
+        let closed =
+            self.link.ask_in(Patience::Try, Ask::Metadata(&request), &[], &mut Sink::Nothing, |now| {
+                life.is_none_or(|life| life == now)
+            });
+        if closed == Err(FsError::Unreachable) {
+            self.held.not_closed_yet(handle, life);
+        }
+    }
+}
+
+/// A name as the protocol has it: what is too long or no name is refused here, as the local file system would.
+pub(crate) fn name(name: &OsStr) -> Result<Name> {
+    if name.is_empty() {
+        return Err(FsError::NotFound);
+    }
+    if name.len() > forebay_wire::message::NAME_MAX {
+        return Err(FsError::NameTooLong);
+    }
+    Name::new(name).ok_or(FsError::InvalidArgument)
+}

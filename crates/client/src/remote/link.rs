@@ -1,0 +1,308 @@
+//! The connections to one server for one purpose.
+//!
+//! A link has a few *lanes*. Whoever wants something takes a free lane, sends the request, reads the reply itself and gives
+//! the lane back: no thread reads for others, since to wake a thread on another processor takes longer than a small request.
+//! A lane keeps its connection, and for requests that are carried out once its slot and their count. One request is under
+//! way in a lane, so the server's memory of a slot's last reply is enough.
+//!
+//! A connection that breaks is made anew and the request is sent again, marked as repeated. While the server cannot be
+//! reached this goes on, with pauses; after the description's time operations fail instead, at once, until somebody finds
+//! it again. Lanes are taken under a lock that is held for that only.
+
+use super::connection::{Broken, Connection, Sink};
+use super::error::ConnectError;
+use super::held::Life;
+use super::session::Session;
+use forebay_wire::message::{ConnectionKind, DataRequest, Field, Flags, MetadataRequest, Once, Reply};
+use forebay_wire::{FsError, Result};
+use rustix::io::Errno;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Pause after the first failed attempt to connect.
+const PAUSE_MIN: Duration = Duration::from_millis(10);
+/// Longest pause between attempts.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// What the server said makes no sense; asking again would not help.
+pub(crate) const NOT_UNDERSTOOD: FsError =
+    FsError::Host { operation: "understand the server", errno: Errno::PROTO.raw_os_error() };
+
+/// A request, with what is asked.
+#[derive(Clone, Copy)]
+pub(crate) enum Ask<'a> {
+    Metadata(&'a MetadataRequest),
+    Data(&'a DataRequest),
+}
+
+/// How long a request waits for a server that is not there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Patience {
+    /// As long as the description says.
+    Wait,
+    /// Not at all.
+    Try,
+}
+
+/// What has to be done with a connection before it is used.
+pub(crate) trait Rejoin: Send + Sync {
+    /// Called with each new connection. What fails here lets the connection fail.
+    fn rejoin(&self, connection: &mut Connection) -> std::result::Result<(), Broken>;
+}
+
+struct Lane {
+    slot: u16,
+    sequence: u64,
+    connection: Option<Connection>,
+    body: Vec<u8>,
+}
+
+struct Lanes {
+    free: Vec<Lane>,
+    made: u16,
+}
+
+/// Since when the server is not there.
+#[derive(Clone, Copy)]
+struct Lost {
+    since: Instant,
+    last_attempt: Instant,
+}
+
+/// See the module.
+pub(crate) struct Link {
+    session: Arc<Session>,
+    server: u32,
+    kind: ConnectionKind,
+    lanes_max: u16,
+    lanes: Mutex<Lanes>,
+    freed: Condvar,
+    lost: Mutex<Option<Lost>>,
+    rejoin: OnceLock<Arc<dyn Rejoin>>,
+}
+
+/// A lane that is given back when dropped.
+struct Taken<'a> {
+    link: &'a Link,
+    lane: Option<Lane>,
+}
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        self.link.lanes().free.extend(self.lane.take());
+        self.link.freed.notify_one();
+    }
+}
+
+impl Link {
+    pub(crate) fn new(session: Arc<Session>, server: u32, kind: ConnectionKind, lanes_max: u16) -> Link {
+        Link {
+            session,
+            server,
+            kind,
+            lanes_max,
+            lanes: Mutex::new(Lanes { free: Vec::new(), made: 0 }),
+            freed: Condvar::new(),
+            lost: Mutex::new(None),
+            rejoin: OnceLock::new(),
+        }
+    }
+
+    /// Says what is to be done with new connections. Before the first request.
+    pub(crate) fn set_rejoin(&self, rejoin: Arc<dyn Rejoin>) {
+        // Set once, by who made the link.
+        let _ = self.rejoin.set(rejoin);
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, Lanes> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lost(&self) -> MutexGuard<'_, Option<Lost>> {
+        self.lost.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn take(&self) -> Taken<'_> {
+        let mut lanes = self.lanes();
+        loop {
+            // The one used last: it is connected, and its memory is warm.
+            if let Some(lane) = lanes.free.pop() {
+                return Taken { link: self, lane: Some(lane) };
+            }
+            if lanes.made < self.lanes_max {
+                let slot = lanes.made;
+                lanes.made += 1;
+                let lane = Lane { slot, sequence: 0, connection: None, body: Vec::new() };
+                return Taken { link: self, lane: Some(lane) };
+            }
+            lanes = self.freed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// Asks, and returns the reply; what the server says has failed is the error.
+    pub(crate) fn ask(
+        &self,
+        patience: Patience,
+        ask: Ask<'_>,
+        carried: &[&[u8]],
+        sink: &mut Sink<'_, '_>,
+    ) -> Result<Reply> {
+        self.ask_in(patience, ask, carried, sink, |_| true).map(|(reply, _)| reply)
+    }
+
+    /// As [`Link::ask`], if `may` says so of the life of the session; a request that is not sent has a bad handle.
+    pub(crate) fn ask_in(
+        &self,
+        patience: Patience,
+        ask: Ask<'_>,
+        carried: &[&[u8]],
+        sink: &mut Sink<'_, '_>,
+        may: impl Fn(Life) -> bool,
+    ) -> Result<(Reply, Life)> {
+        let mut taken = self.take();
+        let lane = taken.lane.as_mut().expect("a lane until it is given back");
+        let kind = lane.encode(ask);
+        let mut flags = Flags::default();
+        loop {
+            let connection = self.connected(&mut lane.connection, patience)?;
+            let life = connection.terms.life();
+            if !may(life) {
+                return Err(FsError::BadHandle);
+            }
+            let answer = connection.ask(kind, flags, &lane.body, carried, sink);
+            match answer {
+                Ok(Reply::Failed { error }) => return Err(error),
+                Ok(Reply::Unsupported { .. }) => return Err(FsError::Unsupported),
+                Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => {
+                    lane.connection = None;
+                    return Err(NOT_UNDERSTOOD);
+                }
+                Ok(reply) => return Ok((reply, life)),
+                Err(Broken::Connection(_)) => lane.connection = None,
+            }
+            if let Sink::Descriptors(descriptors) = sink {
+                descriptors.clear();
+            }
+            flags.repeated = true;
+        }
+    }
+
+    /// The connection of a lane, made if it is not there.
+    fn connected<'a>(
+        &self,
+        connection: &'a mut Option<Connection>,
+        patience: Patience,
+    ) -> Result<&'a mut Connection> {
+        let mut pause = PAUSE_MIN;
+        while connection.is_none() {
+            if self.session.is_closed() || !self.may_attempt(patience) {
+                return Err(FsError::Unreachable);
+            }
+            match self.connect() {
+                Ok(made) => {
+                    *self.lost() = None;
+                    *connection = Some(made);
+                }
+                Err(_) => {
+                    if self.failed() || patience == Patience::Try {
+                        return Err(FsError::Unreachable);
+                    }
+                    self.session.pause(pause);
+                    pause = (pause * 2).min(PAUSE_MAX);
+                }
+            }
+        }
+        Ok(connection.as_mut().expect("made above"))
+    }
+
+    /// One attempt.
+    pub(crate) fn connect(&self) -> std::result::Result<Connection, ConnectError> {
+        let mut connection = Connection::open(&self.session, self.server, self.kind)?;
+        if let Some(rejoin) = self.rejoin.get() {
+            rejoin.rejoin(&mut connection).map_err(|broken| self.broken(broken))?;
+        }
+        Ok(connection)
+    }
+
+    fn broken(&self, broken: Broken) -> ConnectError {
+        let address = self.session.description.servers[self.server as usize].tcp.clone();
+        match broken {
+            Broken::Connection(source) => ConnectError::Unreachable { address, source },
+            Broken::Protocol(source) => ConnectError::Protocol { address, source },
+        }
+    }
+
+    /// Puts a connection that was made elsewhere into a lane.
+    pub(crate) fn adopt(&self, connection: Connection) {
+        let mut taken = self.take();
+        if let Some(lane) = &mut taken.lane {
+            lane.connection = Some(connection);
+        }
+    }
+
+    /// Whether it makes sense to look for the server now: once it has been away for long, not more often than it is
+    /// looked for anyway.
+    fn may_attempt(&self, patience: Patience) -> bool {
+        let mut lost = self.lost();
+        let Some(lost) = lost.as_mut() else { return true };
+        let now = Instant::now();
+        let is_long = now.duration_since(lost.since) >= self.session.timeouts().unreachable;
+        if patience == Patience::Wait && !is_long {
+            return true;
+        }
+        let is_due = now.duration_since(lost.last_attempt) >= PAUSE_MAX;
+        if is_due {
+            lost.last_attempt = now;
+        }
+        is_due
+    }
+
+    /// An attempt failed; `true` when the server has been away for too long to be waited for.
+    fn failed(&self) -> bool {
+        let now = Instant::now();
+        let mut lost = self.lost();
+        let lost = lost.get_or_insert(Lost { since: now, last_attempt: now });
+        lost.last_attempt = now;
+        now.duration_since(lost.since) >= self.session.timeouts().unreachable
+    }
+
+    /// Asks over a free connection, if there is one, and waits no longer than this.
+    pub(crate) fn ask_in_passing(&self, ask: Ask<'_>, within: Duration) {
+        let lane = {
+            let mut lanes = self.lanes();
+            let connected = lanes.free.iter().rposition(|lane| lane.connection.is_some());
+            connected.map(|at| lanes.free.swap_remove(at))
+        };
+        let Some(lane) = lane else { return };
+        let mut taken = Taken { link: self, lane: Some(lane) };
+        let lane = taken.lane.as_mut().expect("a lane until it is given back");
+        let kind = lane.encode(ask);
+        if let Some(mut connection) = lane.connection.take()
+            && connection.socket().set_patience(Some(within)).is_ok()
+        {
+            // Whether it is heard or not: the connection ends.
+            let _ = connection.ask(kind, Flags::default(), &lane.body, &[], &mut Sink::Nothing);
+        }
+    }
+}
+
+impl Lane {
+    /// Writes a new request to the body; returns its kind.
+    fn encode(&mut self, ask: Ask<'_>) -> u16 {
+        self.body.clear();
+        match ask {
+            Ask::Metadata(request) => {
+                if MetadataRequest::is_once(request.kind()) {
+                    self.sequence += 1;
+                    Once { slot: self.slot, sequence: self.sequence }.put(&mut self.body);
+                }
+                request.encode(&mut self.body);
+                request.kind()
+            }
+            Ask::Data(request) => {
+                request.encode(&mut self.body);
+                request.kind()
+            }
+        }
+    }
+}

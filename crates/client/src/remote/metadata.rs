@@ -1,0 +1,233 @@
+//! The metadata service of a namespace on another machine: each operation one request.
+
+use super::directory::RemoteDirectory;
+use super::held::OpenedFile;
+use super::home::{Home, name};
+use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use super::stub::RemoteStub;
+use forebay_wire::message::{
+    AttributeName, AttributeValue, Credentials, MetadataRequest, Name, Opened, Reply, Target,
+};
+use forebay_wire::{
+    Attr, Caller, Directory, FsError, Ino, MetadataService, NewObject, OpenFlags, RenameMode, Result,
+    SetAttr, Sharing, Stub, WriteLimits, XattrMode,
+};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+pub(crate) struct RemoteMetadata {
+    home: Arc<Home>,
+    /// Files created, as far as is known.
+    created: AtomicU64,
+}
+
+impl RemoteMetadata {
+    pub(crate) fn new(home: Arc<Home>) -> RemoteMetadata {
+        RemoteMetadata { home, created: AtomicU64::new(0) }
+    }
+
+    fn who(&self, by: Caller) -> Credentials {
+        self.home.groups.of(by)
+    }
+
+    /// Asks for an object by a name of it, and counts the reference.
+    fn refer(&self, request: &MetadataRequest, parent: Ino, name: &Name) -> Result<Attr> {
+        let before = self.home.validity.now();
+        let attr = self.home.ask_attr(request)?;
+        self.home.held.refer(&attr, parent, name);
+        Ok(self.home.validity.shown(attr, Some(parent), before))
+    }
+
+    /// Opens, with what is to be remembered of it.
+    fn opened(&self, request: &MetadataRequest, who: Credentials, flags: OpenFlags) -> Result<Opened> {
+        let ask = Ask::Metadata(request);
+        let sink = &mut super::connection::Sink::Nothing;
+        let (reply, life) = self.home.link.ask_in(Patience::Wait, ask, &[], sink, |_| true)?;
+        let Reply::Opened { opened } = reply else { return Err(NOT_UNDERSTOOD) };
+        let file = OpenedFile { who, ino: opened.attr.ino, flags };
+        // The server was started anew at this moment, and knows nothing of this file.
+        if !self.home.held.opened(opened.handle, file, Some(life)) {
+            return Err(FsError::Stale);
+        }
+        Ok(opened)
+    }
+}
+
+fn attribute_name(name: &OsStr) -> Result<AttributeName> {
+    AttributeName::new(name.as_bytes()).ok_or(FsError::NameTooLong)
+}
+
+impl MetadataService for RemoteMetadata {
+    fn sharing(&self) -> Sharing {
+        Sharing::Shared
+    }
+
+    fn limits(&self) -> WriteLimits {
+        WriteLimits { max_file_size: self.home.max_file_size }
+    }
+
+    fn lookup(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<Attr> {
+        let name = name(of)?;
+        let request = MetadataRequest::Lookup { who: self.who(by), parent, name: name.clone() };
+        self.refer(&request, parent, &name)
+    }
+
+    fn forget(&self, ino: Ino, count: u64) {
+        if self.home.held.forget(ino, count) {
+            self.home.tell_forgotten();
+        }
+    }
+
+    fn getattr(&self, ino: Ino) -> Result<Attr> {
+        let before = self.home.validity.now();
+        let attr = self.home.ask_attr(&MetadataRequest::GetAttr { ino })?;
+        Ok(self.home.validity.shown(attr, None, before))
+    }
+
+    fn setattr(&self, by: Caller, ino: Ino, through: Option<&dyn Stub>, change: &SetAttr) -> Result<Attr> {
+        let through = through.and_then(|stub| stub.as_any().downcast_ref::<RemoteStub>());
+        let handle = through.map(RemoteStub::handle);
+        let before = self.home.validity.now();
+        let request = MetadataRequest::SetAttr { who: self.who(by), ino, handle, change: *change };
+        let attr = self.home.ask_attr(&request)?;
+        Ok(self.home.validity.shown(attr, None, before))
+    }
+
+    fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
+        let mut target = Vec::new();
+        self.home.fetch(&MetadataRequest::ReadLink { ino }, &mut target)?;
+        Ok(target)
+    }
+
+    fn mknod(&self, parent: Ino, of: &OsStr, object: &NewObject) -> Result<Attr> {
+        let name = name(of)?;
+        let NewObject { caller, mode, rdev } = *object;
+        let request =
+            MetadataRequest::Mknod { who: self.who(caller), parent, name: name.clone(), mode, rdev };
+        self.refer(&request, parent, &name)
+    }
+
+    fn create(
+        &self,
+        parent: Ino,
+        of: &OsStr,
+        object: &NewObject,
+        flags: OpenFlags,
+    ) -> Result<(Attr, Arc<dyn Stub>)> {
+        let name = name(of)?;
+        let who = self.who(object.caller);
+        let before = self.home.validity.now();
+        let request = MetadataRequest::Create {
+            who: who.clone(),
+            parent,
+            name: name.clone(),
+            mode: object.mode,
+            flags,
+        };
+        let opened = self.opened(&request, who, flags)?;
+        self.home.held.refer(&opened.attr, parent, &name);
+        let attr = self.home.validity.shown(opened.attr, Some(parent), before);
+        Ok((attr, Arc::new(RemoteStub::new(self.home.clone(), opened))))
+    }
+
+    fn mkdir(&self, parent: Ino, of: &OsStr, object: &NewObject) -> Result<Attr> {
+        let name = name(of)?;
+        let who = self.who(object.caller);
+        let request = MetadataRequest::Mkdir { who, parent, name: name.clone(), mode: object.mode };
+        self.refer(&request, parent, &name)
+    }
+
+    fn symlink(&self, by: Caller, parent: Ino, of: &OsStr, target: &Path) -> Result<Attr> {
+        let name = name(of)?;
+        let target = Target::new(target.as_os_str().as_bytes()).ok_or(FsError::NameTooLong)?;
+        let request = MetadataRequest::Symlink { who: self.who(by), parent, name: name.clone(), target };
+        self.refer(&request, parent, &name)
+    }
+
+    fn link(&self, by: Caller, ino: Ino, parent: Ino, of: &OsStr) -> Result<Attr> {
+        let name = name(of)?;
+        let request = MetadataRequest::Link { who: self.who(by), ino, parent, name: name.clone() };
+        self.refer(&request, parent, &name)
+    }
+
+    fn unlink(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<()> {
+        let name = name(of)?;
+        let request = MetadataRequest::Unlink { who: self.who(by), parent, name: name.clone() };
+        self.home.order(&request)?;
+        self.home.held.removed(parent, &name);
+        Ok(())
+    }
+
+    fn rmdir(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<()> {
+        let name = name(of)?;
+        let request = MetadataRequest::Rmdir { who: self.who(by), parent, name: name.clone() };
+        self.home.order(&request)?;
+        self.home.held.removed(parent, &name);
+        Ok(())
+    }
+
+    fn rename(&self, by: Caller, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
+        let (from, to) = ((from.0, name(from.1)?), (to.0, name(to.1)?));
+        let expected = self.home.held.known(from.0, &from.1);
+        let request =
+            MetadataRequest::Rename { who: self.who(by), from: from.clone(), to: to.clone(), mode, expected };
+        self.home.order(&request)?;
+        self.home.held.renamed(from, to, mode == RenameMode::Exchange);
+        Ok(())
+    }
+
+    fn open(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
+        let who = self.who(by);
+        let request = MetadataRequest::Open { who: who.clone(), ino, flags, reclaim: None };
+        let opened = self.opened(&request, who, flags)?;
+        Ok(Arc::new(RemoteStub::new(self.home.clone(), opened)))
+    }
+
+    fn opendir(&self, by: Caller, ino: Ino) -> Result<Box<dyn Directory>> {
+        Ok(Box::new(RemoteDirectory::open(self.home.clone(), self.who(by), ino)?))
+    }
+
+    fn getxattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<Vec<u8>> {
+        let name = attribute_name(name)?;
+        let mut value = Vec::new();
+        self.home.fetch(&MetadataRequest::GetXattr { who: self.who(by), ino, name }, &mut value)?;
+        Ok(value)
+    }
+
+    fn setxattr(&self, by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
+        let name = attribute_name(name)?;
+        let value = AttributeValue::new(value).ok_or(FsError::AttributeTooBig)?;
+        self.home.order(&MetadataRequest::SetXattr { who: self.who(by), ino, name, value, mode })
+    }
+
+    fn listxattr(&self, by: Caller, ino: Ino) -> Result<Vec<u8>> {
+        let mut names = Vec::new();
+        self.home.fetch(&MetadataRequest::ListXattr { who: self.who(by), ino }, &mut names)?;
+        Ok(names)
+    }
+
+    fn removexattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<()> {
+        let name = attribute_name(name)?;
+        self.home.order(&MetadataRequest::RemoveXattr { who: self.who(by), ino, name })
+    }
+
+    fn give_back(&self) -> bool {
+        self.home.tell_forgotten();
+        matches!(self.home.ask(&MetadataRequest::GiveBack), Ok(Reply::Flag { value: true }))
+    }
+
+    fn files_created(&self) -> u64 {
+        // What was known last is better than waiting for a server that is not there.
+        if let Ok(Reply::Size { bytes }) = self.home.ask(&MetadataRequest::Counts) {
+            self.created.store(bytes, Relaxed);
+        }
+        self.created.load(Relaxed)
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.home.order(&MetadataRequest::SyncAll)
+    }
+}

@@ -1,0 +1,181 @@
+//! An open file at the metadata server.
+//!
+//! The content of a striped file goes to the data servers, and the metadata server sees its length and times there: a
+//! read or a write tells it nothing. Content that is inline goes through it.
+
+use super::connection::Sink;
+use super::home::Home;
+use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use forebay_wire::message::{BULK_MAX, MetadataRequest, Opened, Reply};
+use forebay_wire::{FallocateMode, FsError, Placement, Result, SeekWhat, Stub};
+use std::any::Any;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+
+pub(crate) struct RemoteStub {
+    home: Arc<Home>,
+    handle: u64,
+    placement: Placement,
+}
+
+impl RemoteStub {
+    pub(crate) fn new(home: Arc<Home>, opened: Opened) -> RemoteStub {
+        if let (Placement::Striped { file, .. }, Some(ticket)) = (opened.placement, opened.ticket) {
+            home.tickets.add(file, opened.handle, ticket);
+        }
+        RemoteStub { home, handle: opened.handle, placement: opened.placement }
+    }
+
+    pub(crate) fn handle(&self) -> u64 {
+        self.handle
+    }
+
+    fn ask(&self, request: &MetadataRequest, carried: &[&[u8]], sink: &mut Sink<'_, '_>) -> Result<Reply> {
+        let reply = self.home.link.ask(Patience::Wait, Ask::Metadata(request), carried, sink);
+        // A server that was started anew did not find the file: it is gone, the handle was good.
+        reply.map_err(|error| if error == FsError::BadHandle { FsError::Stale } else { error })
+    }
+
+    fn order(&self, request: &MetadataRequest) -> Result<()> {
+        match self.ask(request, &[], &mut Sink::Nothing)? {
+            Reply::Done => Ok(()),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+}
+
+impl Stub for RemoteStub {
+    fn placement(&self) -> Placement {
+        self.placement
+    }
+
+    fn known_size(&self) -> Option<u64> {
+        None
+    }
+
+    fn size(&self) -> Result<u64> {
+        match self.ask(&MetadataRequest::Size { handle: self.handle }, &[], &mut Sink::Nothing)? {
+            Reply::Size { bytes } => Ok(bytes),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn reserve(&self, length: u64) -> Result<u64> {
+        let request = MetadataRequest::Reserve { handle: self.handle, length };
+        match self.ask(&request, &[], &mut Sink::Nothing)? {
+            Reply::Size { bytes } => Ok(bytes),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn append(&self, data: &[u8]) -> Result<(u64, usize)> {
+        let data = &data[..data.len().min(BULK_MAX)];
+        let request = MetadataRequest::AppendInline { handle: self.handle };
+        match self.ask(&request, &[data], &mut Sink::Nothing)? {
+            Reply::Appended { offset, bytes } if bytes <= data.len() as u64 => Ok((offset, bytes as usize)),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn was_read(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn was_written(&self, _end: u64) -> Result<()> {
+        Ok(())
+    }
+
+    fn was_changed(&self) -> Result<()> {
+        Ok(())
+    }
+
+    fn drop_suid_sgid(&self) -> Result<()> {
+        self.order(&MetadataRequest::DropSetId { handle: self.handle })
+    }
+
+    fn sync(&self, data_only: bool) -> Result<()> {
+        self.order(&MetadataRequest::SyncFile { handle: self.handle, data_only })
+    }
+
+    fn backing(&self) -> Option<Arc<OwnedFd>> {
+        None
+    }
+
+    fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
+        let mut done = 0;
+        for part in buffer.chunks_mut(BULK_MAX) {
+            let wanted = part.len();
+            let request = MetadataRequest::ReadInline {
+                handle: self.handle,
+                offset: offset + done as u64,
+                length: wanted as u32,
+            };
+            let mut read = Vec::new();
+            self.ask(&request, &[], &mut Sink::Vec(&mut read))?;
+            part.get_mut(..read.len()).ok_or(NOT_UNDERSTOOD)?.copy_from_slice(&read);
+            done += read.len();
+            if read.len() < wanted {
+                break;
+            }
+        }
+        Ok(done)
+    }
+
+    fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        let mut done = 0;
+        for part in data.chunks(BULK_MAX) {
+            let request = MetadataRequest::WriteInline { handle: self.handle, offset: offset + done as u64 };
+            match self.ask(&request, &[part], &mut Sink::Nothing) {
+                Ok(Reply::Size { bytes }) if bytes <= part.len() as u64 => {
+                    done += bytes as usize;
+                    if bytes < part.len() as u64 {
+                        break;
+                    }
+                }
+                Ok(_) => return Err(NOT_UNDERSTOOD),
+                Err(error) if done == 0 => return Err(error),
+                Err(_) => break,
+            }
+        }
+        Ok(done)
+    }
+
+    fn fallocate(&self, offset: u64, length: u64, mode: FallocateMode) -> Result<()> {
+        self.order(&MetadataRequest::FallocateInline { handle: self.handle, offset, length, mode })
+    }
+
+    fn seek(&self, offset: u64, what: SeekWhat) -> Result<Option<u64>> {
+        let request = MetadataRequest::SeekInline { handle: self.handle, offset, what };
+        match self.ask(&request, &[], &mut Sink::Nothing)? {
+            Reply::Offset { offset } => Ok(offset),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>> {
+        let Some(to) = to.as_any().downcast_ref::<RemoteStub>() else { return Ok(None) };
+        if !Arc::ptr_eq(&self.home, &to.home) {
+            return Ok(None);
+        }
+        let (from, to) = (self.handle, to.handle);
+        let request = MetadataRequest::CopyInline { from, offset, to, to_offset, length };
+        match self.ask(&request, &[], &mut Sink::Nothing)? {
+            Reply::Offset { offset } => Ok(offset),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        self
+    }
+}
+
+impl Drop for RemoteStub {
+    fn drop(&mut self) {
+        if let Placement::Striped { file, .. } = self.placement {
+            self.home.tickets.remove(file, self.handle);
+        }
+        let life = self.home.held.closed(self.handle);
+        self.home.close(self.handle, life);
+    }
+}

@@ -1,0 +1,115 @@
+//! For how long an answer may still be shown when it arrives.
+//!
+//! The server allows a time from when it answered. An answer that was on its way while the server announced a change of
+//! the same object must not be shown again: whoever asks notes the moment before, and looks afterwards whether something
+//! was announced since. Any thread.
+
+use forebay_wire::{Attr, Ino};
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::time::Instant;
+
+/// Objects share their notes with others; an announcement may take a little more away than it has to.
+const SHARDS: usize = 1024;
+
+/// A moment before a question.
+#[derive(Clone, Copy)]
+pub(crate) struct Moment {
+    announcements: u64,
+    at: Instant,
+}
+
+/// See the module.
+pub(crate) struct Validity {
+    announcements: AtomicU64,
+    /// Number of the last announcement about objects of each shard.
+    last: Box<[AtomicU64]>,
+    last_of_all: AtomicU64,
+}
+
+impl Default for Validity {
+    fn default() -> Validity {
+        let last = (0..SHARDS).map(|_| AtomicU64::new(0)).collect();
+        Validity { announcements: AtomicU64::new(0), last, last_of_all: AtomicU64::new(0) }
+    }
+}
+
+impl Validity {
+    pub(crate) fn now(&self) -> Moment {
+        Moment { announcements: self.announcements.load(SeqCst), at: Instant::now() }
+    }
+
+    /// A change of an object, or of the names in it, is announced. Before whoever shows it is told.
+    pub(crate) fn announced(&self, ino: Ino) {
+        let number = self.announcements.fetch_add(1, SeqCst) + 1;
+        self.last[ino.0 as usize % SHARDS].fetch_max(number, SeqCst);
+    }
+
+    /// Announcements may have been missed.
+    pub(crate) fn all_announced(&self) {
+        let number = self.announcements.fetch_add(1, SeqCst) + 1;
+        self.last_of_all.fetch_max(number, SeqCst);
+    }
+
+    fn was_announced(&self, ino: Ino, since: Moment) -> bool {
+        let last = self.last[ino.0 as usize % SHARDS].load(SeqCst).max(self.last_of_all.load(SeqCst));
+        last > since.announcements
+    }
+
+    /// The attributes as they may be shown: `parent` when they were asked for by a name in it.
+    pub(crate) fn shown(&self, attr: Attr, parent: Option<Ino>, since: Moment) -> Attr {
+        let stale =
+            self.was_announced(attr.ino, since) || parent.is_some_and(|ino| self.was_announced(ino, since));
+        let passed = u32::try_from(since.at.elapsed().as_millis()).unwrap_or(u32::MAX);
+        let valid_ms = if stale { 0 } else { attr.valid_ms.saturating_sub(passed) };
+        Attr { valid_ms, ..attr }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_wire::{FileKind, Timestamp};
+
+    fn attr(ino: u64) -> Attr {
+        let time = Timestamp::default();
+        Attr {
+            ino: Ino(ino),
+            size: 0,
+            blocks: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            kind: FileKind::Regular,
+            mode: 0,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            block_size: 1,
+            generation: 0,
+            valid_ms: 100_000,
+        }
+    }
+
+    #[test]
+    fn an_answer_that_a_change_overtook_is_not_kept() {
+        let validity = Validity::default();
+        let before = validity.now();
+        assert!(validity.shown(attr(5), Some(Ino(6)), before).valid_ms > 0);
+        validity.announced(Ino(6));
+        assert!(validity.shown(attr(5), None, before).valid_ms > 0, "another object");
+        assert_eq!(validity.shown(attr(5), Some(Ino(6)), before).valid_ms, 0);
+        let after = validity.now();
+        assert!(validity.shown(attr(5), Some(Ino(6)), after).valid_ms > 0);
+        validity.all_announced();
+        assert_eq!(validity.shown(attr(5), None, after).valid_ms, 0);
+    }
+
+    #[test]
+    fn time_that_passed_is_taken_off() {
+        let validity = Validity::default();
+        let moment = validity.now();
+        let earlier = Moment { at: moment.at - std::time::Duration::from_secs(40), ..moment };
+        assert!(validity.shown(attr(1), None, earlier).valid_ms <= 60_000);
+    }
+}
