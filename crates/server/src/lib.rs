@@ -23,5 +23,6 @@ pub mod local;
 pub mod locks;
 mod metadata;
 mod meter;
+pub mod net;
 pub mod node;
 mod recover;

@@ -1,0 +1,181 @@
+//! Who may show what for how long without asking.
+//!
+//! A grant on an object lets a client answer `stat` of it from memory; one on a directory also lookups of names in it,
+//! those that are not there too. A grant ends by itself after [`VALID_MS`]. Before anything is changed, every other
+//! client with a grant that has not ended is told, and the change waits for its answer or the end of the grant:
+//!
+//! 1. [`Grants::begin`]: who has to be told; from now on nobody is given a grant on what changes;
+//! 2. they are told, and answer ([`Grants::answered`]), or their grants end ([`Told::until`]);
+//! 3. the change is made;
+//! 4. [`Grants::end`].
+//!
+//! So no client shows what was before a completed change. A grant is given before the object is looked at: a change that
+//! begins in between finds the grant. It is the client's part not to keep an answer during whose asking it was told of a
+//! change, since the answer may be older, and to count the time from its asking.
+//!
+//! For [`QUIET_MS`] after a change only the one who made it is given grants, so that clients that work on the same files
+//! ask instead of being told again and again. While a client has a file open for writing the others get no grant on it,
+//! since its length and times change without a word to this service.
+//!
+//! Pure memory; `now` is milliseconds of a clock that only goes forward. Grants that ended are swept out when there are
+//! many.
+
+use crate::locks::Session;
+use forebay_wire::Ino;
+use std::collections::HashMap;
+
+/// How long a grant lasts, as the client is told.
+pub(crate) const VALID_MS: u32 = 1000;
+/// How long after a change others get no grant.
+pub(crate) const QUIET_MS: u64 = 5000;
+/// For differences between clocks over the time of a grant.
+const SLACK_MS: u64 = 100;
+/// Objects remembered before those whose time is over are looked for.
+const SWEEP_AT: usize = 4096;
+
+/// Somebody who has to be told of a change before it is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Told {
+    pub(crate) session: Session,
+    /// What changes.
+    pub(crate) ino: Ino,
+    /// When the grant has ended anyway.
+    pub(crate) until: u64,
+}
+
+#[derive(Debug, Default)]
+struct Object {
+    /// Until when whose grant lasts.
+    grants: Vec<(Session, u64)>,
+    /// Changes under way.
+    changing: u32,
+    /// The last change.
+    changed: Option<Changed>,
+    /// Who has it open for writing, and how often.
+    writers: Vec<(Session, u32)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Changed {
+    at: u64,
+    /// Who made it; `None` when several did lately.
+    by: Option<Session>,
+}
+
+impl Changed {
+    fn is_quiet(self, now: u64) -> bool {
+        now < self.at + QUIET_MS
+    }
+}
+
+impl Object {
+    fn may_have(&self, session: Session, now: u64) -> bool {
+        let others_write = self.writers.iter().any(|(writer, _)| *writer != session);
+        let quiet = self.changed.is_some_and(|changed| changed.is_quiet(now) && changed.by != Some(session));
+        self.changing == 0 && !others_write && !quiet
+    }
+
+    fn was_changed(&mut self, by: Session, now: u64) {
+        let alone = self.changed.is_none_or(|last| !last.is_quiet(now) || last.by == Some(by));
+        self.changed = Some(Changed { at: now, by: alone.then_some(by) });
+    }
+
+    fn is_over(&self, now: u64) -> bool {
+        let quiet = self.changed.is_some_and(|changed| changed.is_quiet(now));
+        let granted = self.grants.iter().any(|(_, until)| *until > now);
+        self.changing == 0 && self.writers.is_empty() && !quiet && !granted
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Grants {
+    objects: HashMap<Ino, Object>,
+    sweep_at: usize,
+}
+
+impl Grants {
+    pub(crate) fn new() -> Grants {
+        Grants { objects: HashMap::new(), sweep_at: SWEEP_AT }
+    }
+
+    /// Grants, if possible; returns for how long, in milliseconds.
+    pub(crate) fn grant(&mut self, ino: Ino, session: Session, now: u64) -> u32 {
+        self.sweep(now);
+        let object = self.objects.entry(ino).or_default();
+        if !object.may_have(session, now) {
+            return 0;
+        }
+        let until = now + u64::from(VALID_MS) + SLACK_MS;
+        object.grants.retain(|(holder, until)| *holder != session && *until > now);
+        object.grants.push((session, until));
+        VALID_MS
+    }
+
+    /// A change begins; returns who has to be told of it first. Objects may be named twice.
+    pub(crate) fn begin(&mut self, objects: &[Ino], by: Session, now: u64) -> Vec<Told> {
+        let mut told = Vec::new();
+        for ino in objects {
+            let object = self.objects.entry(*ino).or_default();
+            object.changing += 1;
+            // They stay until they are answered: a second change that begins meanwhile has to wait for them too.
+            let others = object.grants.iter().filter(|(holder, until)| *holder != by && *until > now);
+            told.extend(others.map(|(session, until)| Told { session: *session, ino: *ino, until: *until }));
+        }
+        told
+    }
+
+    /// A client was told of a change and has answered: it shows nothing of the object any more.
+    pub(crate) fn answered(&mut self, told: Told) {
+        if let Some(object) = self.objects.get_mut(&told.ino) {
+            object.grants.retain(|(holder, until)| *holder != told.session || *until > told.until);
+        }
+    }
+
+    /// A change was made, or was not.
+    pub(crate) fn end(&mut self, objects: &[Ino], by: Session, now: u64) {
+        for ino in objects {
+            let Some(object) = self.objects.get_mut(ino) else { continue };
+            object.changing = object.changing.saturating_sub(1);
+            object.was_changed(by, now);
+        }
+    }
+
+    /// A client has a file open for writing, once more. Others must have been told: a change of it is under way.
+    pub(crate) fn opened_for_writing(&mut self, ino: Ino, session: Session) {
+        let writers = &mut self.objects.entry(ino).or_default().writers;
+        match writers.iter_mut().find(|(writer, _)| *writer == session) {
+            Some((_, count)) => *count += 1,
+            None => writers.push((session, 1)),
+        }
+    }
+
+    /// A client closed a file that it had open for writing, once.
+    pub(crate) fn closed_for_writing(&mut self, ino: Ino, session: Session, now: u64) {
+        let Some(object) = self.objects.get_mut(&ino) else { return };
+        let Some(at) = object.writers.iter().position(|(writer, _)| *writer == session) else { return };
+        object.writers[at].1 -= 1;
+        if object.writers[at].1 == 0 {
+            object.writers.swap_remove(at);
+        }
+        object.was_changed(session, now);
+    }
+
+    /// A client is gone: it shows nothing any more.
+    pub(crate) fn session_ended(&mut self, session: Session) {
+        for object in self.objects.values_mut() {
+            object.grants.retain(|(holder, _)| *holder != session);
+            object.writers.retain(|(writer, _)| *writer != session);
+        }
+    }
+
+    fn sweep(&mut self, now: u64) {
+        if self.objects.len() >= self.sweep_at {
+            self.objects.retain(|_, object| !object.is_over(now));
+            self.sweep_at = (self.objects.len() * 2).max(SWEEP_AT);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

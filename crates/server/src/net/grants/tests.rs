@@ -1,0 +1,209 @@
+//! Clients that keep what they were granted, against changes that overlap: nobody shows what was.
+
+use super::*;
+use proptest::prelude::*;
+use std::collections::HashMap;
+
+const CLIENTS: u64 = 3;
+const OBJECTS: u64 = 2;
+
+#[derive(Clone, Debug)]
+enum Step {
+    /// A client looks at an object, and keeps the answer as long as it may.
+    Look {
+        client: u64,
+        object: u64,
+    },
+    /// A client begins a change of objects.
+    Begin {
+        client: u64,
+        objects: Vec<u64>,
+    },
+    /// The oldest change that can be made is made.
+    Make,
+    /// A client answers one of those who told it.
+    Answer {
+        which: usize,
+    },
+    Open {
+        client: u64,
+        object: u64,
+    },
+    Close {
+        client: u64,
+        object: u64,
+    },
+    End {
+        client: u64,
+    },
+    Pass {
+        ms: u64,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Step> {
+    let (client, object) = (1..=CLIENTS, 1..=OBJECTS);
+    prop_oneof![
+        8 => (client.clone(), object.clone()).prop_map(|(client, object)| Step::Look { client, object }),
+        3 => (client.clone(), prop::collection::vec(object.clone(), 1..3))
+            .prop_map(|(client, objects)| Step::Begin { client, objects }),
+        4 => Just(Step::Make),
+        4 => (0usize..8).prop_map(|which| Step::Answer { which }),
+        1 => (client.clone(), object.clone()).prop_map(|(client, object)| Step::Open { client, object }),
+        1 => (client.clone(), object).prop_map(|(client, object)| Step::Close { client, object }),
+        1 => client.prop_map(|client| Step::End { client }),
+        4 => prop_oneof![0u64..400, 900u64..1300, 4800u64..5300].prop_map(|ms| Step::Pass { ms }),
+    ]
+}
+
+struct Change {
+    by: u64,
+    objects: Vec<Ino>,
+    told: Vec<Told>,
+}
+
+#[derive(Default)]
+struct World {
+    now: u64,
+    /// Value of each object: how often it was changed.
+    values: HashMap<u64, u64>,
+    /// What clients remember, and until when.
+    shown: HashMap<(u64, u64), (u64, u64)>,
+    writing: HashMap<(u64, u64), u32>,
+    changes: Vec<Change>,
+    grants_given: u64,
+}
+
+impl World {
+    fn step(&mut self, grants: &mut Grants, step: &Step) {
+        match step {
+            Step::Look { client, object } => {
+                let valid_ms = grants.grant(Ino(*object), Session(*client), self.now);
+                let value = self.values.get(object).copied().unwrap_or(0);
+                if valid_ms > 0 {
+                    self.grants_given += 1;
+                    self.shown.insert((*client, *object), (value, self.now + u64::from(valid_ms)));
+                }
+            }
+            Step::Begin { client, objects } => {
+                let objects: Vec<Ino> = objects.iter().map(|object| Ino(*object)).collect();
+                let told = grants.begin(&objects, Session(*client), self.now);
+                self.changes.push(Change { by: *client, objects, told });
+            }
+            Step::Make => self.make(grants),
+            Step::Answer { which } => {
+                let told: Vec<Told> =
+                    self.changes.iter().flat_map(|change| change.told.iter().copied()).collect();
+                if let Some(answer) = told.get(*which).copied() {
+                    self.shown.remove(&(answer.session.0, answer.ino.0));
+                    grants.answered(answer);
+                    let change =
+                        self.changes.iter_mut().find(|change| change.told.contains(&answer)).unwrap();
+                    change.told.retain(|told| *told != answer);
+                }
+            }
+            Step::Open { client, object } => {
+                let told = grants.begin(&[Ino(*object)], Session(*client), self.now);
+                for told in told {
+                    self.shown.remove(&(told.session.0, told.ino.0));
+                    grants.answered(told);
+                }
+                grants.opened_for_writing(Ino(*object), Session(*client));
+                grants.end(&[Ino(*object)], Session(*client), self.now);
+                *self.writing.entry((*client, *object)).or_default() += 1;
+            }
+            Step::Close { client, object } => {
+                let Some(count) = self.writing.get_mut(&(*client, *object)).filter(|count| **count > 0)
+                else {
+                    return;
+                };
+                *count -= 1;
+                // It wrote until now, without telling anybody.
+                *self.values.entry(*object).or_default() += 1;
+                self.shown.remove(&(*client, *object));
+                grants.closed_for_writing(Ino(*object), Session(*client), self.now);
+            }
+            Step::End { client } => {
+                self.shown.retain(|(holder, _), _| holder != client);
+                self.writing.retain(|(writer, _), _| writer != client);
+                grants.session_ended(Session(*client));
+            }
+            Step::Pass { ms } => self.now += ms,
+        }
+    }
+
+    /// Makes the oldest change whose tellings are all answered or over.
+    fn make(&mut self, grants: &mut Grants) {
+        let now = self.now;
+        let ready = |change: &Change| change.told.iter().all(|told| told.until <= now);
+        let Some(at) = self.changes.iter().position(ready) else { return };
+        let change = self.changes.remove(at);
+        for object in &change.objects {
+            *self.values.entry(object.0).or_default() += 1;
+            self.shown.remove(&(change.by, object.0));
+        }
+        grants.end(&change.objects, Session(change.by), self.now);
+    }
+
+    fn check(&self) {
+        for ((client, object), (value, until)) in &self.shown {
+            let is = self.values.get(object).copied().unwrap_or(0);
+            assert!(
+                *until <= self.now || *value == is,
+                "client {client} shows {value} of {object}, which is {is}"
+            );
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn nobody_shows_what_was(steps in prop::collection::vec(steps(), 1..120)) {
+        let (mut grants, mut world) = (Grants::new(), World::default());
+        for step in &steps {
+            world.step(&mut grants, step);
+            world.check();
+        }
+        // Once all is over nothing is remembered.
+        for change in std::mem::take(&mut world.changes) {
+            grants.end(&change.objects, Session(change.by), world.now);
+        }
+        (1..=CLIENTS).for_each(|client| grants.session_ended(Session(client)));
+        grants.sweep_at = 0;
+        grants.sweep(world.now + 2 * QUIET_MS);
+        prop_assert!(grants.objects.is_empty());
+    }
+}
+
+#[test]
+fn who_is_alone_with_an_object_is_granted_it_and_goes_on_after_own_changes() {
+    let mut grants = Grants::new();
+    assert_eq!(grants.grant(Ino(7), Session(1), 0), VALID_MS);
+    assert_eq!(grants.begin(&[Ino(7)], Session(1), 1), []);
+    assert_eq!(grants.grant(Ino(7), Session(1), 1), 0, "while it changes");
+    grants.end(&[Ino(7)], Session(1), 2);
+    assert_eq!(grants.grant(Ino(7), Session(1), 3), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(2), 3), 0, "somebody else changed it");
+    assert_eq!(grants.grant(Ino(7), Session(2), 2 + QUIET_MS), VALID_MS);
+}
+
+#[test]
+fn nobody_is_granted_what_another_writes() {
+    let mut grants = Grants::new();
+    grants.opened_for_writing(Ino(7), Session(1));
+    assert_eq!(grants.grant(Ino(7), Session(1), 0), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 9), 0);
+    grants.closed_for_writing(Ino(7), Session(1), QUIET_MS * 9);
+    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 10), VALID_MS);
+}
+
+#[test]
+fn many_objects_are_forgotten_when_their_time_is_over() {
+    let mut grants = Grants::new();
+    for ino in 0..3 * SWEEP_AT as u64 {
+        grants.grant(Ino(ino), Session(1), ino * 10);
+    }
+    assert!(grants.objects.len() <= SWEEP_AT);
+}

@@ -1,0 +1,391 @@
+//! The metadata side of one namespace: its clients, what they were granted, their locks.
+//!
+//! A change goes through [`Home::change`]: it tells the other clients first and holds no lock of the tree while it waits
+//! for them. Order of locks: none is taken while another is held, but for the sessions' lock, under which the list of
+//! sessions is written to disk.
+//!
+//! A client is in a session from its first connection to the end of the grace time after its last one, or to its goodbye.
+//! Order of events when a session begins: it is written down, then it can be found. When it ends: it cannot be found any
+//! more; its locks go and others get them; its grants go; its files are closed and its references given back; it is taken
+//! out of the list. A crash in between ends all of it, and the next start awaits the session once more.
+
+use super::grants::{Grants, Told};
+use super::hosted::HostedTree;
+use super::recovery::{Recovery, SessionsError};
+use super::session::{Holdings, Session};
+use crate::locks::{self, LockLimits, LockTable};
+use forebay_wire::message::{CallbackRequest, Changed, Reply, SessionId};
+use forebay_wire::ticket::TicketKey;
+use forebay_wire::{FsError, Ino, LockRefusal, WaitId};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Sessions of one namespace, at most.
+const SESSIONS_MAX: usize = 16_384;
+/// Numbers of requests for locks that do not wait have this bit; those that wait have the client's number, without it.
+const NOT_WAITING: u64 = 1 << 63;
+
+/// Terms of a namespace's sessions.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Terms {
+    /// How long a session lives without a connection.
+    pub(crate) grace: Duration,
+    /// Limits of locks.
+    pub(crate) locks: LockLimits,
+}
+
+struct Member {
+    session: Arc<Session>,
+    connections: u32,
+    /// When it is over, if nobody comes.
+    over_at: Option<Instant>,
+}
+
+#[derive(Default)]
+struct Members {
+    by_id: HashMap<SessionId, Member>,
+    by_number: HashMap<locks::Session, SessionId>,
+    last_number: u64,
+    is_closed: bool,
+}
+
+/// Why a client could not come in.
+#[derive(Debug)]
+pub(crate) enum JoinError {
+    TooMany,
+    Closed,
+    NotWrittenDown(SessionsError),
+}
+
+/// See the module.
+pub(crate) struct Home {
+    pub(crate) tree: HostedTree,
+    pub(crate) tickets: TicketKey,
+    pub(crate) recovery: Recovery,
+    terms: Terms,
+    members: Mutex<Members>,
+    grants: Mutex<Grants>,
+    locks: Mutex<LockTable>,
+    lock_requests: AtomicU64,
+    epoch: Instant,
+    is_closing: AtomicBool,
+}
+
+impl Home {
+    pub(crate) fn open(tree: HostedTree, tickets: TicketKey, terms: Terms) -> Result<Home, SessionsError> {
+        let epoch = Instant::now();
+        let recovery = Recovery::begin(tree.sessions.clone(), epoch + terms.grace)?;
+        Ok(Home {
+            tree,
+            tickets,
+            recovery,
+            terms,
+            members: Mutex::default(),
+            grants: Mutex::new(Grants::new()),
+            locks: Mutex::new(LockTable::new(terms.locks)),
+            lock_requests: AtomicU64::new(NOT_WAITING),
+            epoch,
+            is_closing: AtomicBool::new(false),
+        })
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn grants(&self) -> MutexGuard<'_, Grants> {
+        self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Milliseconds since the start.
+    fn now(&self) -> u64 {
+        self.epoch.elapsed().as_millis() as u64
+    }
+
+    /// A connection of a client comes in.
+    pub(crate) fn join(&self, id: SessionId, node: &str) -> Result<Arc<Session>, JoinError> {
+        let mut members = self.members();
+        if members.is_closed {
+            return Err(JoinError::Closed);
+        }
+        if let Some(member) = members.by_id.get_mut(&id) {
+            member.connections += 1;
+            member.over_at = None;
+            return Ok(member.session.clone());
+        }
+        if members.by_id.len() >= SESSIONS_MAX {
+            return Err(JoinError::TooMany);
+        }
+        let came_back = self.recovery.is_awaited(id);
+        self.recovery.began(id).map_err(JoinError::NotWrittenDown)?;
+        members.last_number += 1;
+        let number = locks::Session(members.last_number);
+        let session = Arc::new(Session::new(id, number, node.to_owned(), came_back));
+        let member = Member { session: session.clone(), connections: 1, over_at: None };
+        members.by_id.insert(id, member);
+        members.by_number.insert(number, id);
+        Ok(session)
+    }
+
+    /// A connection of a session is gone.
+    pub(crate) fn leave(&self, session: &Session) {
+        let mut members = self.members();
+        let Some(member) = members.by_id.get_mut(&session.id) else { return };
+        if member.session.number != session.number {
+            // The session ended, and another one has its id since.
+            return;
+        }
+        member.connections -= 1;
+        if member.connections == 0 {
+            member.over_at = Some(Instant::now() + self.terms.grace);
+        }
+    }
+
+    /// Ends the sessions whose time is over; returns when the next one's will be.
+    pub(crate) fn end_overdue(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let overdue: Vec<Arc<Session>> = {
+            let members = self.members();
+            let overdue = |member: &&Member| member.over_at.is_some_and(|over_at| over_at <= now);
+            members.by_id.values().filter(overdue).map(|member| member.session.clone()).collect()
+        };
+        for session in overdue {
+            self.end(&session, |member| member.over_at.is_some_and(|over_at| over_at <= now));
+        }
+        self.recovery.is_over();
+        self.members().by_id.values().filter_map(|member| member.over_at).min()
+    }
+
+    /// The client says goodbye.
+    pub(crate) fn goodbye(&self, session: &Session) {
+        self.end(session, |_| true);
+    }
+
+    /// Nobody is served any more. Sessions stay in the list: they are awaited after the next start.
+    pub(crate) fn close(&self) {
+        self.is_closing.store(true, SeqCst);
+        self.recovery.abandon();
+        let sessions: Vec<_> = {
+            let mut members = self.members();
+            members.is_closed = true;
+            members.by_number.clear();
+            members.by_id.drain().map(|(_, member)| member.session).collect()
+        };
+        for session in sessions {
+            self.release(&session);
+        }
+    }
+
+    /// Requests are not carried out any more, so that nobody is answered what may not hold.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.load(SeqCst)
+    }
+
+    fn end(&self, session: &Session, if_so: impl Fn(&Member) -> bool) {
+        {
+            let mut members = self.members();
+            let is_it = |member: &&Member| member.session.number == session.number && if_so(member);
+            if members.by_id.get(&session.id).filter(is_it).is_none() {
+                return;
+            }
+            members.by_id.remove(&session.id);
+            members.by_number.remove(&session.number);
+        }
+        self.release(session);
+        // If it cannot be taken out, the next start awaits it once more; nothing worse.
+        let _ = self.recovery.ended(session.id);
+    }
+
+    /// Gives back all that a session held.
+    fn release(&self, session: &Session) {
+        let Holdings { references, files, directories, .. } = session.end();
+        self.apply(locks::Event::SessionEnded { session: session.number });
+        let written: Vec<Ino> =
+            files.values().filter(|file| file.flags.writable()).map(|file| file.ino).collect();
+        drop((files, directories));
+        {
+            let (mut grants, now) = (self.grants(), self.now());
+            for ino in written {
+                grants.closed_for_writing(ino, session.number, now);
+            }
+            grants.session_ended(session.number);
+        }
+        for ino in references.into_keys() {
+            self.tree.metadata.forget(ino, 1);
+        }
+    }
+
+    /// Sessions, their open files, and the files of which one is open for writing.
+    pub(crate) fn usage(&self) -> (u32, u64, u64) {
+        let sessions = self.clients();
+        let opened: Vec<(Ino, bool)> = sessions.iter().flat_map(|(session, _)| session.opened()).collect();
+        let written: HashSet<Ino> =
+            opened.iter().filter(|(_, writable)| *writable).map(|(ino, _)| *ino).collect();
+        (sessions.len() as u32, opened.len() as u64, written.len() as u64)
+    }
+
+    /// The clients, with what they have open.
+    pub(crate) fn clients(&self) -> Vec<(Arc<Session>, bool)> {
+        let members = self.members();
+        members.by_id.values().map(|member| (member.session.clone(), member.connections > 0)).collect()
+    }
+
+    fn session(&self, number: locks::Session) -> Option<Arc<Session>> {
+        let members = self.members();
+        let id = members.by_number.get(&number)?;
+        members.by_id.get(id).map(|member| member.session.clone())
+    }
+
+    /// How long a client may show an object without asking; asked for before the object is looked at.
+    pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
+        let now = self.now();
+        self.grants().grant(ino, session.number, now)
+    }
+
+    /// Tells all other clients that may show what is going to change, and waits until none does. The change may be made
+    /// as long as the result is held.
+    pub(crate) fn change<'a>(&'a self, by: &Session, items: Vec<Changed>) -> Changing<'a> {
+        let mut objects: Vec<Ino> = items.iter().map(object_of).collect();
+        objects.sort_unstable();
+        objects.dedup();
+        let told = self.grants().begin(&objects, by.number, self.now());
+        let changing = Changing { home: self, objects, by: by.number };
+        if !told.is_empty() {
+            self.tell(&told, &items);
+        }
+        changing
+    }
+
+    fn tell(&self, told: &[Told], items: &[Changed]) {
+        let mut by_session: BTreeMap<locks::Session, Vec<Told>> = BTreeMap::new();
+        told.iter().for_each(|told| by_session.entry(told.session).or_default().push(*told));
+        let mut waited = Vec::new();
+        for (number, told) in by_session {
+            let Some(session) = self.session(number) else { continue };
+            let concerns = |item: &&Changed| told.iter().any(|told| told.ino == object_of(item));
+            let items = items.iter().filter(concerns).cloned().collect();
+            let ticket = session.outbox.put(CallbackRequest::Invalidate { items });
+            waited.push((session, told, ticket));
+        }
+        for (session, told, ticket) in waited {
+            let until = told.iter().map(|told| told.until).max().unwrap_or(0);
+            let deadline = self.epoch + Duration::from_millis(until);
+            let answered = match ticket {
+                Some(ticket) => session.outbox.answered_by(ticket, deadline),
+                None => {
+                    // It takes no messages: its grants end by themselves.
+                    std::thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                    false
+                }
+            };
+            if answered {
+                let mut grants = self.grants();
+                told.into_iter().for_each(|told| grants.answered(told));
+            }
+        }
+    }
+
+    /// A file is open for writing, once more; others were told.
+    pub(crate) fn opened_for_writing(&self, ino: Ino, session: &Session) {
+        self.grants().opened_for_writing(ino, session.number);
+    }
+
+    /// It was closed.
+    pub(crate) fn closed_for_writing(&self, ino: Ino, session: &Session) {
+        let now = self.now();
+        self.grants().closed_for_writing(ino, session.number, now);
+    }
+
+    /// Tells the locks what happened; whoever is granted something by it hears of it.
+    pub(crate) fn apply(&self, event: locks::Event) {
+        self.ask_locks(event, None);
+    }
+
+    /// Asks for a lock, or gives one up; `None` when the request waits.
+    pub(crate) fn ask_locks(
+        &self,
+        event: locks::Event,
+        asked: Option<locks::RequestId>,
+    ) -> Option<Result<(), FsError>> {
+        let asking = match event {
+            locks::Event::Lock { session, .. } | locks::Event::Unlock { session, .. } => Some(session),
+            _ => None,
+        };
+        let answers = self.locks.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+        let mut outcome = None;
+        for answer in answers {
+            let own = Some(answer.session) == asking && Some(answer.id) == asked;
+            if own && outcome.is_none() {
+                outcome = Some(answer.outcome.map_err(error_of));
+            } else {
+                self.deliver(&answer);
+            }
+        }
+        outcome
+    }
+
+    fn deliver(&self, answer: &locks::Answer) {
+        let Some(session) = self.session(answer.session) else { return };
+        let wait = WaitId(answer.id.0);
+        session.outbox.put(match answer.outcome {
+            Ok(()) => CallbackRequest::LockGranted { wait },
+            Err(refusal) => CallbackRequest::LockFailed { wait, error: error_of(refusal) },
+        });
+    }
+
+    /// A lock that is in the way.
+    pub(crate) fn test_lock(&self, session: &Session, request: &forebay_wire::LockRequest) -> Reply {
+        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
+        Reply::Lock { held: locks.test(session.number, request) }
+    }
+
+    /// Calls a request back; `true` when it waited. No message about it follows.
+    pub(crate) fn cancel_lock(&self, session: &Session, wait: WaitId) -> bool {
+        let event = locks::Event::Cancel { session: session.number, id: locks::RequestId(wait.0) };
+        let answers = self.locks.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+        !answers.is_empty()
+    }
+
+    /// A number for a request for a lock that does not wait.
+    pub(crate) fn lock_request(&self) -> locks::RequestId {
+        locks::RequestId(self.lock_requests.fetch_add(1, SeqCst) | NOT_WAITING)
+    }
+
+    /// The number of a request that waits; `None` for numbers that clients may not choose.
+    pub(crate) fn waiting_lock_request(wait: WaitId) -> Option<locks::RequestId> {
+        (wait.0 & NOT_WAITING == 0).then_some(locks::RequestId(wait.0))
+    }
+}
+
+/// A change that may be made. Others are given no grants on its objects until it is dropped.
+pub(crate) struct Changing<'a> {
+    home: &'a Home,
+    objects: Vec<Ino>,
+    by: locks::Session,
+}
+
+impl Drop for Changing<'_> {
+    fn drop(&mut self) {
+        let now = self.home.now();
+        self.home.grants().end(&self.objects, self.by, now);
+    }
+}
+
+/// Whose grant an item is covered by.
+fn object_of(item: &Changed) -> Ino {
+    match item {
+        Changed::Attributes(ino) | Changed::Entry(ino, _) | Changed::Content(ino) => *ino,
+    }
+}
+
+fn error_of(refusal: LockRefusal) -> FsError {
+    match refusal {
+        LockRefusal::WouldBlock => FsError::WouldBlock,
+        LockRefusal::Deadlock => FsError::Deadlock,
+        LockRefusal::TooMany { .. } => FsError::NoLocks,
+        LockRefusal::Cancelled => FsError::Interrupted,
+        LockRefusal::NumberInUse => FsError::InvalidArgument,
+    }
+}

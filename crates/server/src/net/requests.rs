@@ -1,0 +1,233 @@
+//! Requests for names and attributes: what each does to the tree, the session, the grants and the locks.
+//!
+//! A change is told to the other clients first ([`super::home::Home::change`]), then made. An answer with attributes that
+//! counts a reference is counted in the session before it is sent, so that whatever happens to the client the reference
+//! is given back.
+//!
+//! *After a server was started anew* a change that was under way may have been made or not, and its answer is lost. Such a
+//! request is settled by looking: a removal of a name that is not there was made; so was a rename whose source is gone
+//! and whose target is the object that the client knows, and a link of a name to the right object. Something new under a
+//! name that exists is taken for ours when it looks as it would look then ([`super::settle`]), except where the client
+//! insisted on being the one who makes the file: then nobody can tell, and the answer is that it exists.
+
+use super::home::Home;
+use super::hosted::Hosted;
+use super::session::{Answer, Referred, Session};
+use super::{files, locking, names, reclaim};
+use forebay_wire::message::{Credentials, MetadataRequest, Reply, Status};
+use forebay_wire::{Attr, FsError, Ino, MetadataService, Result, Statfs};
+use std::sync::Arc;
+
+/// A request of a session, with what surrounds it.
+pub(crate) struct Asking<'a> {
+    pub(crate) home: &'a Arc<Home>,
+    pub(crate) hosted: &'a Hosted,
+    pub(crate) session: &'a Session,
+    /// It may have been carried out by a server that is gone.
+    pub(crate) is_repeated: bool,
+    /// What the frame carries.
+    pub(crate) bulk: &'a [u8],
+}
+
+impl Asking<'_> {
+    /// Carries a request out. `spare` may be used for what the answer carries.
+    pub(crate) fn carry_out(&self, request: MetadataRequest, spare: &mut Vec<u8>) -> Answer {
+        self.try_to(request, spare).unwrap_or_else(|error| Answer::from(Reply::Failed { error }))
+    }
+
+    fn try_to(&self, request: MetadataRequest, spare: &mut Vec<u8>) -> Result<Answer> {
+        use MetadataRequest as R;
+        let tree = self.tree();
+        let done = |()| Answer::from(Reply::Done);
+        match request {
+            R::Lookup { who, parent, name } => names::lookup(self, &who, parent, &name).map(attr_answer),
+            R::Forget { items } => {
+                items.iter().for_each(|item| self.forget(item.ino, item.count));
+                Ok(done(()))
+            }
+            R::GetAttr { ino } => {
+                let valid_ms = self.home.grant(ino, self.session);
+                Ok(attr_answer(Attr { valid_ms, ..tree.getattr(ino)? }))
+            }
+            R::SetAttr { who, ino, handle, change } => {
+                files::set_attributes(self, &who, ino, handle, &change).map(attr_answer)
+            }
+            R::ReadLink { ino } => tree.readlink(ino).map(carrying),
+            R::Mknod { who, parent, name, mode, rdev } => {
+                names::mknod(self, &who, parent, &name, mode, rdev).map(attr_answer)
+            }
+            R::Create { who, parent, name, mode, flags } => {
+                let opened = files::create(self, &who, parent, &name, mode, flags)?;
+                Ok(Reply::Opened { opened }.into())
+            }
+            R::Mkdir { who, parent, name, mode } => {
+                names::mkdir(self, &who, parent, &name, mode).map(attr_answer)
+            }
+            R::Symlink { who, parent, name, target } => {
+                names::symlink(self, &who, parent, &name, &target).map(attr_answer)
+            }
+            R::Link { who, ino, parent, name } => {
+                names::link(self, &who, ino, parent, &name).map(attr_answer)
+            }
+            R::Unlink { who, parent, name } => names::remove(self, &who, parent, &name, false).map(done),
+            R::Rmdir { who, parent, name } => names::remove(self, &who, parent, &name, true).map(done),
+            R::Rename { who, from, to, mode, expected } => {
+                names::rename(self, &who, &from, &to, mode, expected).map(done)
+            }
+            R::Open { who, ino, flags, reclaim } => {
+                let opened = files::open(self, &who, ino, flags, reclaim)?;
+                Ok(Reply::Opened { opened }.into())
+            }
+            R::Close { handle } => {
+                files::close(self, handle);
+                Ok(done(()))
+            }
+            R::OpenDir { who, ino } => {
+                files::open_directory(self, &who, ino).map(|handle| Reply::Directory { handle }.into())
+            }
+            R::ReadDir { handle, cookie, with_attributes, most } => {
+                files::read_directory(self, handle, cookie, with_attributes, most)
+            }
+            R::CloseDir { handle } => {
+                drop(self.session.close_directory(handle));
+                Ok(done(()))
+            }
+            R::SyncDir { handle, data_only } => {
+                self.session.directory(handle)?.directory.sync(data_only).map(done)
+            }
+            R::GetXattr { who, ino, name } => {
+                tree.getxattr(who.caller(), ino, name.as_os_str()).map(carrying)
+            }
+            R::SetXattr { who, ino, name, value, mode } => {
+                let _changing = self.change_attributes(ino);
+                tree.setxattr(who.caller(), ino, name.as_os_str(), value.as_bytes(), mode).map(done)
+            }
+            R::ListXattr { who, ino } => tree.listxattr(who.caller(), ino).map(carrying),
+            R::RemoveXattr { who, ino, name } => {
+                let _changing = self.change_attributes(ino);
+                match tree.removexattr(who.caller(), ino, name.as_os_str()) {
+                    Err(FsError::NoAttribute) if self.is_repeated => Ok(done(())),
+                    removed => removed.map(done),
+                }
+            }
+            R::GetLock { request } => Ok(self.home.test_lock(self.session, &request).into()),
+            R::SetLock { request, wait, reclaim } => {
+                locking::lock(self, request, wait, reclaim).map(Answer::from)
+            }
+            R::Unlock { ino, owner, scope } => locking::unlock(self, ino, owner, scope).map(done),
+            R::CancelLock { wait } => {
+                Ok(Reply::Flag { value: self.home.cancel_lock(self.session, wait) }.into())
+            }
+            R::ReleaseLocks { ino, owner, family } => {
+                locking::owner_closed(self, ino, owner, family);
+                Ok(done(()))
+            }
+            R::GiveBack => Ok(Reply::Flag { value: tree.give_back() }.into()),
+            R::Counts => Ok(Reply::Size { bytes: tree.files_created() }.into()),
+            R::Statfs => self.space().map(|space| Reply::Space { space }.into()),
+            R::Status => self.status().map(|status| Reply::Status { status }.into()),
+            R::SyncAll => tree.sync().map(done),
+            R::Reclaim { items } => Ok(reclaim::references(self, items).into()),
+            R::ReclaimDone => {
+                self.home.recovery.is_back(self.session.id);
+                Ok(done(()))
+            }
+            R::Goodbye => {
+                self.home.goodbye(self.session);
+                Ok(done(()))
+            }
+            open_file => files::carry_out(self, open_file, spare),
+        }
+    }
+
+    pub(crate) fn tree(&self) -> &dyn MetadataService {
+        &*self.home.tree.metadata
+    }
+
+    /// Counts a reference that the tree gave in the session, and says how long the answer holds. The name that it was
+    /// found under is one of `parent`.
+    pub(crate) fn found(&self, parent_valid_ms: u32, attr: Attr) -> Result<Attr> {
+        self.count(attr.ino, 1)?;
+        let valid_ms = parent_valid_ms.min(self.home.grant(attr.ino, self.session));
+        Ok(Attr { valid_ms, ..attr })
+    }
+
+    /// Counts references in the session, for one that the tree gave.
+    pub(crate) fn count(&self, ino: Ino, count: u64) -> Result<()> {
+        let referred = self.session.refer(ino, count);
+        if referred != Referred::First {
+            self.tree().forget(ino, 1);
+        }
+        if referred == Referred::Over { Err(FsError::Stale) } else { Ok(()) }
+    }
+
+    /// Gives references back, as many as there are.
+    pub(crate) fn forget(&self, ino: Ino, count: u64) {
+        if self.session.unrefer(ino, count) {
+            self.tree().forget(ino, 1);
+        }
+    }
+
+    /// Waits until nobody is awaited any more who was there before the server started, and might lose something by this.
+    pub(crate) fn await_others(&self) -> Result<()> {
+        if self.home.recovery.wait() { Ok(()) } else { Err(FsError::Unreachable) }
+    }
+
+    fn change_attributes(&self, ino: Ino) -> super::home::Changing<'_> {
+        self.home.change(self.session, vec![forebay_wire::message::Changed::Attributes(ino)])
+    }
+
+    fn space(&self) -> Result<Statfs> {
+        /// Unit of the block counts, in bytes.
+        const BLOCK: u64 = 4096;
+        let (mut blocks, mut free) = (0, 0);
+        let (mut files, mut files_free) = (0, 0);
+        for (position, data) in self.home.tree.data.iter().enumerate() {
+            let space = data.space()?;
+            blocks += space.capacity / BLOCK;
+            free += space.free / BLOCK;
+            if position as u32 == self.hosted.namespace.position {
+                (files, files_free) = (space.files, space.files_free);
+            }
+        }
+        Ok(Statfs {
+            block_size: BLOCK as u32,
+            blocks,
+            blocks_free: free,
+            blocks_available: free,
+            files,
+            files_free,
+            name_max: forebay_wire::message::NAME_MAX as u32,
+        })
+    }
+
+    fn status(&self) -> Result<Status> {
+        let space = self.space()?;
+        let (sessions, open_files, written_files) = self.home.usage();
+        let block = u64::from(space.block_size);
+        Ok(Status {
+            capacity: space.blocks * block,
+            free: space.blocks_free * block,
+            max_file_size: self.hosted.namespace.max_file_size,
+            max_files: self.home.tree.max_files,
+            files_created: self.tree().files_created(),
+            sessions,
+            open_files,
+            written_files,
+        })
+    }
+}
+
+/// What a service in the same process needs to know of who asks.
+pub(crate) fn caller(who: &Credentials) -> forebay_wire::Caller {
+    who.caller()
+}
+
+pub(crate) fn attr_answer(attr: Attr) -> Answer {
+    Reply::Attr { attr }.into()
+}
+
+pub(crate) fn carrying(bytes: Vec<u8>) -> Answer {
+    let length = bytes.len();
+    Answer::with(Reply::Bytes, bytes, length)
+}

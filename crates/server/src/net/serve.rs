@@ -1,0 +1,125 @@
+//! The loop of a connection: a request in, its answer out.
+//!
+//! What makes no sense is answered `Malformed` and ends the connection; a kind of request that is unknown, or not for this
+//! connection, is refused and the connection goes on.
+
+use super::data::Content;
+use super::frame::{FrameError, FrameLimits, Inbox, give_back, header, send};
+use super::handshake::Member;
+use super::hosted::Hosted;
+use super::requests::Asking;
+use super::session::Answer;
+use super::slots::Turn;
+use super::stream::Stream;
+use forebay_wire::message::{
+    DataRequest, DecodeError, Header, MetadataCall, MetadataRequest, Reply, Role, SessionId,
+};
+use std::io;
+use std::sync::Arc;
+
+/// The next request; `None`: the connection is over.
+fn receive(stream: &mut Stream, inbox: &mut Inbox) -> Option<Header> {
+    match inbox.receive(stream, FrameLimits::KNOWN) {
+        Ok(header) => header,
+        Err(FrameError::Connection(_)) => None,
+        Err(FrameError::Decode(error)) => {
+            // The other side may not listen any more.
+            let _ = say(stream, 0, &Reply::Malformed { text: error.to_string() }, &[]);
+            None
+        }
+    }
+}
+
+fn say(stream: &mut Stream, request: u64, reply: &Reply, bulk: &[u8]) -> io::Result<()> {
+    send(stream, reply.kind(), request, |body| reply.encode(body), bulk)
+}
+
+/// Answers what could not be read; `false`: the connection is over.
+fn refuse(stream: &mut Stream, header: &Header, error: &DecodeError) -> bool {
+    let reply = match error {
+        DecodeError::UnknownKind { kind } => Reply::Unsupported { kind: *kind },
+        error => Reply::Malformed { text: error.to_string() },
+    };
+    let said = say(stream, header.request, &reply, &[]).is_ok();
+    said && matches!(error, DecodeError::UnknownKind { .. })
+}
+
+/// Serves a connection for names and attributes.
+pub(crate) fn metadata(stream: &mut Stream, inbox: &mut Inbox, member: &Member, hosted: &Hosted) {
+    let mut spare = Vec::new();
+    while let Some(header) = receive(stream, inbox) {
+        let call = match MetadataCall::decode(header.kind, inbox.body()) {
+            Ok(call) => call,
+            Err(error) if refuse(stream, &header, &error) => continue,
+            Err(_) => return,
+        };
+        let is_goodbye = matches!(call.request, MetadataRequest::Goodbye);
+        let Some(answer) = answer(member, hosted, &header, call, inbox.bulk(), &mut spare) else { return };
+        if !header.flags.one_way && say(stream, header.request, &answer.reply, answer.bulk()).is_err() {
+            return;
+        }
+        if is_goodbye {
+            return;
+        }
+        // An answer that is kept in its slot keeps its buffer too.
+        if let Some(answer) = Arc::into_inner(answer) {
+            spare = answer.into_buffer();
+            give_back(&mut spare);
+        }
+        inbox.done();
+    }
+}
+
+/// Carries a request out, unless that was done before; `None`: the server ends, and nobody may rely on the answer.
+fn answer(
+    member: &Member,
+    hosted: &Hosted,
+    header: &Header,
+    call: MetadataCall,
+    bulk: &[u8],
+    spare: &mut Vec<u8>,
+) -> Option<Arc<Answer>> {
+    let home = &member.home;
+    let asking = |is_repeated| Asking { home, hosted, session: &member.session, is_repeated, bulk };
+    let MetadataCall { once, request } = call;
+    let answer = match once {
+        None => Arc::new(asking(false).carry_out(request, spare)),
+        Some(once) => match member.session.slots.begin(once.slot, once.sequence) {
+            Err(error) => Arc::new(Answer::from(Reply::Malformed { text: error.to_string() })),
+            Ok(Turn::Made(answer)) => answer,
+            Ok(Turn::Make(_)) if home.is_closing() => return None,
+            Ok(Turn::Make(making)) => {
+                // Whether an earlier server made it, nobody knows but the tree.
+                let is_lost = making.is_first && (once.sequence > 1 || member.session.came_back);
+                let answer = asking(header.flags.repeated && is_lost).carry_out(request, &mut Vec::new());
+                making.answered(answer)
+            }
+        },
+    };
+    (!home.is_closing()).then_some(answer)
+}
+
+/// Serves a connection for content.
+pub(crate) fn data(stream: &mut Stream, inbox: &mut Inbox, hosted: &Hosted, role: Role, session: SessionId) {
+    let mut content = Content::new(hosted, role, session);
+    while let Some(header) = receive(stream, inbox) {
+        let request = match DataRequest::decode(header.kind, inbox.body()) {
+            Ok(request) => request,
+            Err(error) if refuse(stream, &header, &error) => continue,
+            Err(_) => return,
+        };
+        let reply = content.carry_out(request, inbox.bulk());
+        if say_content(stream, &header, &reply, content.bulk()).is_err() {
+            return;
+        }
+        content.done();
+        inbox.done();
+    }
+}
+
+fn say_content(stream: &mut Stream, asked: &Header, reply: &Reply, bulk: &[u8]) -> io::Result<()> {
+    let mut body = Vec::with_capacity(64);
+    reply.encode(&mut body);
+    let header = header(reply.kind(), asked.request, body.len(), bulk.len());
+    stream.write_parts(&[&header, &body, bulk])
+}

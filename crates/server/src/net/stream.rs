@@ -1,0 +1,108 @@
+//! A connection: TCP or a Unix socket, which differ in little but how they are set up.
+
+use rustix::net::sockopt;
+use std::io::{self, IoSlice, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::os::unix::net::UnixStream;
+use std::time::Duration;
+
+/// A peer that takes nothing for so long is given up.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
+/// Silence after which a TCP peer is asked whether it is there, how often, and at what distance.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
+const KEEPALIVE_COUNT: u32 = 3;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) enum Stream {
+    Tcp(TcpStream),
+    Unix(UnixStream),
+}
+
+impl Stream {
+    /// Sets a new connection up: small requests leave at once, and a dead peer is noticed.
+    pub(crate) fn prepare(&self) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => {
+                stream.set_nodelay(true)?;
+                sockopt::set_socket_keepalive(stream, true)?;
+                sockopt::set_tcp_keepidle(stream, KEEPALIVE_IDLE)?;
+                sockopt::set_tcp_keepintvl(stream, KEEPALIVE_INTERVAL)?;
+                sockopt::set_tcp_keepcnt(stream, KEEPALIVE_COUNT)?;
+                stream.set_write_timeout(Some(WRITE_TIMEOUT))
+            }
+            Stream::Unix(stream) => stream.set_write_timeout(Some(WRITE_TIMEOUT)),
+        }
+    }
+
+    /// How long a read waits; `None`: for ever.
+    pub(crate) fn set_read_timeout(&self, timeout: Option<Duration>) -> io::Result<()> {
+        match self {
+            Stream::Tcp(stream) => stream.set_read_timeout(timeout),
+            Stream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    /// A second handle of the same connection, to shut it down with.
+    pub(crate) fn try_clone(&self) -> io::Result<Stream> {
+        match self {
+            Stream::Tcp(stream) => stream.try_clone().map(Stream::Tcp),
+            Stream::Unix(stream) => stream.try_clone().map(Stream::Unix),
+        }
+    }
+
+    /// Ends the connection: whoever reads or writes it returns.
+    pub(crate) fn shut_down(&self) {
+        // The other side may have ended it already.
+        let _ = match self {
+            Stream::Tcp(stream) => stream.shutdown(Shutdown::Both),
+            Stream::Unix(stream) => stream.shutdown(Shutdown::Both),
+        };
+    }
+
+    /// Descriptors can be sent over it.
+    #[cfg(test)]
+    pub(crate) fn carries_descriptors(&self) -> bool {
+        matches!(self, Stream::Unix(_))
+    }
+
+    /// Writes all parts, one after the other, with as few system calls as possible.
+    pub(crate) fn write_parts(&mut self, parts: &[&[u8]]) -> io::Result<()> {
+        let mut slices: Vec<IoSlice<'_>> =
+            parts.iter().filter(|part| !part.is_empty()).map(|part| IoSlice::new(part)).collect();
+        let mut left = slices.as_mut_slice();
+        while !left.is_empty() {
+            let written = match self {
+                Stream::Tcp(stream) => stream.write_vectored(left),
+                Stream::Unix(stream) => stream.write_vectored(left),
+            };
+            match written {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(count) => IoSlice::advance_slices(&mut left, count),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        match self {
+            Stream::Tcp(stream) => stream.read(buffer),
+            Stream::Unix(stream) => stream.read(buffer),
+        }
+    }
+}
+
+impl AsFd for Stream {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        match self {
+            Stream::Tcp(stream) => stream.as_fd(),
+            Stream::Unix(stream) => stream.as_fd(),
+        }
+    }
+}

@@ -1,0 +1,10 @@
+//! A server over loopback, against a client that can do anything wrong.
+
+mod client;
+mod content;
+mod handshakes;
+mod locks;
+mod place;
+mod restart;
+mod sessions;
+mod sight;

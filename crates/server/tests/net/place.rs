@@ -1,0 +1,145 @@
+//! A server with one instance of one fragment, for tests.
+
+use crate::client::{Connection, Hello, Welcome, connect, tcp};
+use forebay_server::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
+use forebay_server::net::{HostedNamespace, HostedTree, NetConfig, Secrets, ServedData, Server};
+use forebay_wire::message::{ConnectionKind, Credentials, Name, RefusalReason, Role, SessionId};
+use forebay_wire::proof::Secret;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+pub const INSTANCE: &str = "i7";
+pub const NAMESPACE: &str = "c1";
+pub const TOKEN: &[u8; 32] = &[1; 32];
+pub const SEAL: &[u8; 32] = &[2; 32];
+const CAPACITY: u64 = 64 << 20;
+
+pub struct Place {
+    directory: tempfile::TempDir,
+    fragments: Option<Arc<Fragments>>,
+    pub server: Option<Server>,
+    pub address: SocketAddr,
+    grace: Duration,
+    connections_max: usize,
+}
+
+impl Place {
+    pub fn new(grace: Duration) -> Place {
+        Place::with(grace, 64)
+    }
+
+    pub fn with(grace: Duration, connections_max: usize) -> Place {
+        let directory = tempfile::tempdir().unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 0));
+        let mut place = Place { directory, fragments: None, server: None, address, grace, connections_max };
+        place.start();
+        place
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("socket")
+    }
+
+    /// Starts a server, as after the end of one.
+    pub fn start(&mut self) {
+        let root = self.directory.path().join("fragment");
+        std::fs::create_dir_all(&root).unwrap();
+        let space = SpaceRule::Metered(forebay_model::units::Bytes(CAPACITY));
+        let fragments = Fragments::open(&[FragmentSpec { root, space }]).unwrap();
+        let spec = NamespaceSpec {
+            name: NAMESPACE.to_owned(),
+            layout: Default::default(),
+            limits: Limits::default(),
+        };
+        let services = fragments.namespace(&spec).unwrap();
+        let config = NetConfig {
+            tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
+            unix: Some(self.socket()),
+            grace: self.grace,
+            connections_max: self.connections_max,
+            ..NetConfig::default()
+        };
+        let server = Server::start(config).unwrap();
+        let data = ServedData::new(services.data[0].clone());
+        let tree = HostedTree {
+            metadata: services.metadata,
+            data: vec![data.clone()],
+            max_files: None,
+            sessions: Some(self.directory.path().join("sessions")),
+        };
+        let namespace = HostedNamespace {
+            name: NAMESPACE.to_owned(),
+            data,
+            tree: Some(tree),
+            max_file_size: 1 << 40,
+            position: 0,
+            servers: 1,
+            direct_writes: false,
+        };
+        server.add(INSTANCE, secrets(), namespace).unwrap();
+        self.address = server.addresses().unwrap()[0];
+        self.server = Some(server);
+        self.fragments = Some(fragments);
+    }
+
+    /// Ends the server. The fragment must be free of it then.
+    pub fn stop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.stop();
+        }
+        if let Some(fragments) = self.fragments.take() {
+            fragments.close().expect("nothing holds the fragment");
+        }
+    }
+
+    pub fn hello(&self, client: u8, kind: ConnectionKind) -> Hello {
+        Hello {
+            instance: INSTANCE.to_owned(),
+            namespace: NAMESPACE.to_owned(),
+            versions: (1, 1),
+            role: Role::Client,
+            kind,
+            session: SessionId([client; 16]),
+            secret: TOKEN.to_vec(),
+        }
+    }
+
+    pub fn try_connect(&self, hello: &Hello) -> Result<(Connection, Welcome), RefusalReason> {
+        connect(tcp(self.address), hello)
+    }
+
+    pub fn connect(&self, client: u8, kind: ConnectionKind) -> Connection {
+        self.try_connect(&self.hello(client, kind)).unwrap().0
+    }
+
+    pub fn metadata(&self, client: u8) -> Connection {
+        self.connect(client, ConnectionKind::Metadata)
+    }
+
+    pub fn callback(&self, client: u8) -> Connection {
+        self.connect(client, ConnectionKind::Callback)
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            self.stop();
+        }
+    }
+}
+
+pub fn secrets() -> Secrets {
+    Secrets { token: Secret::new(TOKEN).unwrap(), seal: Secret::new(SEAL).unwrap() }
+}
+
+pub fn name(name: &str) -> Name {
+    Name::new(name.as_ref()).unwrap()
+}
+
+pub fn me() -> Credentials {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Credentials { uid, gid, pid: std::process::id(), groups: Vec::new() }
+}

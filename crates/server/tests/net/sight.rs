@@ -1,0 +1,136 @@
+//! A completed change is seen by all: who may show something is told before it changes.
+
+use crate::client::Connection;
+use crate::place::*;
+use forebay_wire::message::*;
+use forebay_wire::{Attr, Ino, OpenFlags, SetAttr};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::time::{Duration, Instant};
+
+const LONG: Duration = Duration::from_secs(30);
+
+fn lookup(connection: &mut Connection, text: &str) -> Attr {
+    match connection.ask(MetadataRequest::Lookup { who: me(), parent: Ino::ROOT, name: name(text) }) {
+        Reply::Attr { attr } => attr,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn chmod(ino: Ino, mode: u32) -> MetadataRequest {
+    let change = SetAttr { mode: Some(mode), ..SetAttr::default() };
+    MetadataRequest::SetAttr { who: me(), ino, handle: None, change }
+}
+
+/// A namespace with a directory `d` that was made long enough ago for everybody to be granted it.
+fn place_with_directory() -> Place {
+    let mut place = Place::new(LONG);
+    let made = place.metadata(9).ask(MetadataRequest::Mkdir {
+        who: me(),
+        parent: Ino::ROOT,
+        name: name("d"),
+        mode: 0o755,
+    });
+    assert!(matches!(made, Reply::Attr { .. }));
+    // A server that was started since remembers no change.
+    place.stop();
+    std::fs::remove_file(place.socket().with_file_name("sessions")).unwrap();
+    place.start();
+    place
+}
+
+#[test]
+fn a_change_waits_until_those_who_may_show_the_old_have_answered() {
+    let place = place_with_directory();
+    let (mut shows, mut told) = (place.metadata(1), place.callback(1));
+    let mut changes = place.metadata(2);
+    let attr = lookup(&mut shows, "d");
+    assert_eq!(attr.valid_ms, 1000);
+    let answered = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            let reply = changes.ask(chmod(attr.ino, 0o700));
+            (reply, answered.load(SeqCst))
+        });
+        let (number, message) = told.hear().unwrap();
+        assert_eq!(message, CallbackRequest::Invalidate { items: vec![Changed::Attributes(attr.ino)] });
+        // It is not made yet.
+        let Reply::Attr { attr: now } = shows.ask(MetadataRequest::GetAttr { ino: attr.ino }) else {
+            panic!()
+        };
+        assert_eq!((now.mode, now.valid_ms), (0o755, 0));
+        answered.store(true, SeqCst);
+        told.say_done(number);
+        let (reply, was_answered) = changing.join().unwrap();
+        assert!(matches!(reply, Reply::Attr { attr } if attr.mode == 0o700) && was_answered);
+    });
+    // Shortly after a change by somebody else nothing is granted; who made it goes on.
+    assert_eq!(lookup(&mut shows, "d").valid_ms, 0);
+    assert_eq!(lookup(&mut changes, "d").valid_ms, 1000);
+}
+
+#[test]
+fn a_client_that_does_not_answer_delays_a_change_by_its_grant_only() {
+    let place = place_with_directory();
+    let mut shows = place.metadata(1);
+    let mut changes = place.metadata(2);
+    let attr = lookup(&mut shows, "d");
+    let asked = Instant::now();
+    assert!(matches!(changes.ask(chmod(attr.ino, 0o700)), Reply::Attr { .. }));
+    let waited = asked.elapsed();
+    assert!(waited < Duration::from_secs(10), "{waited:?}");
+    assert!(
+        waited > Duration::from_millis(900),
+        "it was made while the other could show the old: {waited:?}"
+    );
+}
+
+#[test]
+fn names_are_told_to_those_who_looked_into_the_directory() {
+    let place = place_with_directory();
+    let (mut shows, mut told) = (place.metadata(1), place.callback(1));
+    let mut changes = place.metadata(2);
+    lookup(&mut shows, "d");
+    std::thread::scope(|scope| {
+        let changing = scope
+            .spawn(|| changes.ask(MetadataRequest::Rmdir { who: me(), parent: Ino::ROOT, name: name("d") }));
+        let (number, message) = told.hear().unwrap();
+        let CallbackRequest::Invalidate { items } = message else { panic!("{message:?}") };
+        assert!(items.contains(&Changed::Entry(Ino::ROOT, name("d"))), "{items:?}");
+        assert!(items.contains(&Changed::Attributes(Ino::ROOT)), "{items:?}");
+        told.say_done(number);
+        assert_eq!(changing.join().unwrap(), Reply::Done);
+    });
+}
+
+#[test]
+fn a_file_that_another_writes_is_granted_to_nobody_else() {
+    let place = Place::new(LONG);
+    let (mut writes, mut looks) = (place.metadata(1), place.metadata(2));
+    let flags = OpenFlags::READ_WRITE;
+    let create =
+        MetadataRequest::Create { who: me(), parent: Ino::ROOT, name: name("f"), mode: 0o100_644, flags };
+    let Reply::Opened { opened } = writes.ask(create) else { panic!() };
+    assert_eq!(lookup(&mut looks, "f").valid_ms, 0);
+    let Reply::Attr { attr } = writes.ask(MetadataRequest::GetAttr { ino: opened.attr.ino }) else {
+        panic!()
+    };
+    assert_eq!(attr.valid_ms, 1000, "nobody else writes it");
+}
+
+#[test]
+fn who_loses_the_callback_connection_is_told_on_the_next() {
+    let place = place_with_directory();
+    let (mut shows, mut told) = (place.metadata(1), place.callback(1));
+    let mut changes = place.metadata(2);
+    let attr = lookup(&mut shows, "d");
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| changes.ask(chmod(attr.ino, 0o700)));
+        let (_, message) = told.hear().unwrap();
+        let mut next = place.callback(1);
+        let (number, again) = next.hear().unwrap();
+        assert_eq!(again, message);
+        next.say_done(number);
+        assert!(matches!(changing.join().unwrap(), Reply::Attr { .. }));
+    });
+    assert!(told.hear().is_none(), "the old connection ended");
+}
