@@ -87,7 +87,7 @@ impl Holders {
             return format!("by whom was not found out within {} ms", TIME_LIMIT.as_millis());
         }
         match self.hidden {
-            0 => "by whom could not be seen: it ended at that moment, or the kernel itself uses it (a loop device, a swap file)".into(),
+            0 => "by whom could not be seen: it ended at that moment, another mount namespace (a container) has a copy, or the kernel itself uses it (a loop device, a swap file)".into(),
             1 => "by whom could not be seen: 1 process belongs to another user".into(),
             hidden => format!("by whom could not be seen: {hidden} processes belong to other users"),
         }
