@@ -51,6 +51,9 @@ struct Arguments {
     /// Serving threads.
     #[arg(long)]
     threads: Option<usize>,
+    /// Take requests over /dev/fuse also where the kernel offers io_uring.
+    #[arg(long)]
+    no_io_uring: bool,
     /// Stay in the foreground.
     #[arg(long)]
     foreground: bool,
@@ -132,6 +135,7 @@ fn options(arguments: &Arguments) -> MountOptions {
     MountOptions {
         allow_other: arguments.allow_other,
         passthrough: arguments.passthrough,
+        io_uring: !arguments.no_io_uring,
         threads: arguments.threads.unwrap_or(named.threads),
         cache: if arguments.revalidate { CachePolicy::Revalidate } else { CachePolicy::SoleOwner },
         ..named

@@ -91,7 +91,8 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
     if plan.passthrough && backing::is_taken(&registrar)? {
         shared.backing.switch_on();
     }
-    let features = features(&plan, options, queue_per_thread, target);
+    let io_uring = connection.is_over_io_uring();
+    let features = Features { io_uring, ..features(&plan, options, queue_per_thread, target) };
     let adapter = Adapter::new(volume, options.cache, plan, registrar, Arc::clone(&shared));
     let serving = Serving { threads: options.threads, queue_per_thread, name: THREAD_NAME };
     Ok(Parts { ended: start(connection, adapter, serving)?, features, shared, cache })
@@ -99,7 +100,12 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
 
 fn agree(device: OwnedFd, options: &MountOptions) -> Result<(Connection, Plan), HandshakeError> {
     let greeting = Greeting::receive(device)?;
-    let wishes = Wishes { passthrough: options.passthrough, locks: false, cache: options.cache };
+    let wishes = Wishes {
+        passthrough: options.passthrough,
+        locks: false,
+        io_uring: options.io_uring,
+        cache: options.cache,
+    };
     let plan = negotiate::plan(greeting.offer().features, &wishes);
     Ok((greeting.agree(&plan.agreement())?, plan))
 }
@@ -118,6 +124,7 @@ fn features(plan: &Plan, options: &MountOptions, queue_per_thread: bool, target:
         passthrough: false, // the switch is asked when the features are
         threads: options.threads,
         queue_per_thread,
+        io_uring: false,
         mounted_directly: target.way == Way::Syscall,
     }
 }

@@ -36,6 +36,8 @@ pub struct Features {
     /// Each thread has a queue of its own; otherwise all share one: `/dev/fuse` cannot be opened again, or there
     /// is one thread only.
     pub queue_per_thread: bool,
+    /// Requests come over io_uring; the number of threads is then two for each processor.
+    pub io_uring: bool,
     /// Mounted by this process rather than by the helper.
     pub mounted_directly: bool,
 }

@@ -37,6 +37,8 @@ pub(crate) struct Wishes {
     pub passthrough: bool,
     /// The volume grants locks, as it must where several mounts share a namespace.
     pub locks: bool,
+    /// Requests over io_uring.
+    pub io_uring: bool,
     pub cache: CachePolicy,
 }
 
@@ -95,6 +97,9 @@ pub(crate) fn plan(offered: Features, wishes: &Wishes) -> Plan {
     }
     if grants_locks {
         wanted |= LOCKS;
+    } else if wishes.io_uring {
+        // A lock that is waited for keeps its place in a ring: too many of them would leave none for the unlock.
+        wanted |= Features::OVER_IO_URING;
     }
     let features = wanted & offered;
     let kills_privileges = features.contains(Features::HANDLE_KILLPRIV_V2);
@@ -114,7 +119,8 @@ mod tests {
     use super::*;
 
     const NEW: Features = Features::all();
-    const ALONE: Wishes = Wishes { passthrough: true, locks: false, cache: CachePolicy::SoleOwner };
+    const ALONE: Wishes =
+        Wishes { passthrough: true, locks: false, io_uring: true, cache: CachePolicy::SoleOwner };
 
     #[test]
     fn a_new_kernel_gets_direct_data_with_mappings() {
@@ -131,6 +137,10 @@ mod tests {
         assert!(shared.grants_locks && shared.features.contains(LOCKS));
         let half = plan(NEW - Features::FLOCK_LOCKS, &Wishes { locks: true, ..ALONE });
         assert!(!half.grants_locks && !half.features.intersects(LOCKS));
+        assert!(
+            !shared.features.contains(Features::OVER_IO_URING)
+                && half.features.contains(Features::OVER_IO_URING)
+        );
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub struct MountOptions {
     pub passthrough: bool,
     /// Threads that serve requests, 1 to [`MountOptions::THREADS_MAX`].
     pub threads: usize,
+    /// Take requests over io_uring where the kernel offers it (Linux 6.14, and root has set
+    /// `/sys/module/fuse/parameters/enable_uring`); quietly not used elsewhere: see [`crate::Features::io_uring`].
+    pub io_uring: bool,
     /// Who else changes the instance.
     pub cache: CachePolicy,
 }
@@ -31,6 +34,7 @@ impl MountOptions {
             allow_other: false,
             passthrough: false,
             threads: default_threads(),
+            io_uring: true,
             cache: CachePolicy::SoleOwner,
         }
     }

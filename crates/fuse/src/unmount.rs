@@ -121,13 +121,14 @@ fn absolute(path: &Path) -> Result<Option<PathBuf>, UnmountError> {
 }
 
 /// Only a mount of ours can be dead in the way meant here. statfs always goes to the serving process: attributes may
-/// still be answered from the kernel's cache after its death.
+/// still be answered from the kernel's cache after its death. "Aborted" and "cancelled" are the answers of a connection
+/// that is just being cut, which takes the kernel a moment where requests went over io_uring.
 fn is_dead(mountpoint: &Path) -> Result<bool, UnmountError> {
     let top = topmost_at(mountpoint).map_err(|source| UnmountError::Table { source })?;
     if top.is_none_or(|entry| entry.fs_type != format!("fuse.{SUBTYPE}")) {
         return Ok(false);
     }
-    Ok(matches!(rustix::fs::statfs(mountpoint), Err(Errno::NOTCONN | Errno::CONNABORTED)))
+    Ok(matches!(rustix::fs::statfs(mountpoint), Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)))
 }
 
 fn detach(mountpoint: &Path) -> Result<(), UnmountError> {

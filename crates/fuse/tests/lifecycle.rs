@@ -62,7 +62,11 @@ fn a_killed_server_leaves_a_mount_that_can_be_removed() {
     server.sh("echo kept > file");
     let place = server.kill();
     let path = place.mountpoint();
-    assert_eq!(std::fs::read_dir(&path).unwrap_err().raw_os_error(), Some(libc::ENOTCONN));
+    let refused = std::fs::read_dir(&path).unwrap_err().raw_os_error();
+    assert!(
+        [Some(libc::ENOTCONN), Some(libc::ECONNABORTED), Some(libc::ECANCELED)].contains(&refused),
+        "{refused:?}"
+    );
     assert!(unmount_stale(&path).unwrap(), "a dead mount is there");
     assert!(!is_mounted(&path));
     assert!(!unmount_stale(&path).unwrap(), "nothing is left to remove");

@@ -35,6 +35,11 @@ impl Connection {
         self.features
     }
 
+    /// Requests come over io_uring.
+    pub fn is_over_io_uring(&self) -> bool {
+        self.rings.is_some()
+    }
+
     /// For telling the kernel that something changed.
     pub fn notifier(&self) -> Notifier {
         Notifier::new(&self.device)

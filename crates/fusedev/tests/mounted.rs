@@ -172,31 +172,26 @@ const WAYS: [Way; 3] = [Way::Device { threads: 1 }, Way::Device { threads: 3 }, 
 /// The switch of the kernel for requests over io_uring.
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
 
-/// Switches io_uring on; the last one puts the machine's own setting back, also when its test failed.
-struct SwitchedOn;
-
-/// Tests that have it on, and the setting found by the first.
-static USERS: Mutex<(usize, String)> = Mutex::new((0, String::new()));
+/// Switches io_uring on for one test at a time, over all processes, and puts the machine's own setting back, also when the
+/// test failed.
+struct SwitchedOn {
+    before: String,
+    _alone: std::fs::File,
+}
 
 impl SwitchedOn {
     fn new() -> SwitchedOn {
-        let mut users = USERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if users.0 == 0 {
-            users.1 = std::fs::read_to_string(SWITCH).expect("a kernel with requests over io_uring (6.14)");
-            std::fs::write(SWITCH, "Y").unwrap();
-        }
-        users.0 += 1;
-        SwitchedOn
+        let alone = std::fs::File::open(SWITCH).expect("a kernel with requests over io_uring (6.14)");
+        alone.lock().unwrap();
+        let before = std::fs::read_to_string(SWITCH).unwrap();
+        std::fs::write(SWITCH, "Y").unwrap();
+        SwitchedOn { before, _alone: alone }
     }
 }
 
 impl Drop for SwitchedOn {
     fn drop(&mut self) {
-        let mut users = USERS.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        users.0 -= 1;
-        if users.0 == 0 {
-            let _ = std::fs::write(SWITCH, users.1.trim());
-        }
+        std::fs::write(SWITCH, self.before.trim()).unwrap();
     }
 }
 

@@ -4,6 +4,7 @@
 #![allow(dead_code)] // every test program uses a part
 
 pub mod isolation;
+pub mod switch;
 pub mod xfs;
 
 use std::fs;
