@@ -16,7 +16,7 @@ use super::session::{Holdings, Session};
 use crate::locks::{self, LockLimits, LockTable};
 use forebay_wire::message::{CallbackRequest, Changed, Reply, SessionId};
 use forebay_wire::ticket::TicketKey;
-use forebay_wire::{FsError, Ino, LockRefusal, WaitId};
+use forebay_wire::{FsError, Ino, LockRefusal, MetadataService, WaitId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -61,7 +61,7 @@ pub(crate) enum JoinError {
 
 /// See the module.
 pub(crate) struct Home {
-    pub(crate) tree: HostedTree,
+    pub(crate) hosted: HostedTree,
     pub(crate) tickets: TicketKey,
     pub(crate) recovery: Recovery,
     terms: Terms,
@@ -71,14 +71,15 @@ pub(crate) struct Home {
     lock_requests: AtomicU64,
     epoch: Instant,
     is_closing: AtomicBool,
+    claims_are_over: AtomicBool,
 }
 
 impl Home {
-    pub(crate) fn open(tree: HostedTree, tickets: TicketKey, terms: Terms) -> Result<Home, SessionsError> {
+    pub(crate) fn open(hosted: HostedTree, tickets: TicketKey, terms: Terms) -> Result<Home, SessionsError> {
         let epoch = Instant::now();
-        let recovery = Recovery::begin(tree.sessions.clone(), epoch + terms.grace)?;
+        let recovery = Recovery::begin(hosted.sessions.clone(), epoch + terms.grace)?;
         Ok(Home {
-            tree,
+            hosted,
             tickets,
             recovery,
             terms,
@@ -88,6 +89,7 @@ impl Home {
             lock_requests: AtomicU64::new(NOT_WAITING),
             epoch,
             is_closing: AtomicBool::new(false),
+            claims_are_over: AtomicBool::new(false),
         })
     }
 
@@ -154,8 +156,16 @@ impl Home {
         for session in overdue {
             self.end(&session, |member| member.over_at.is_some_and(|over_at| over_at <= now));
         }
-        self.recovery.is_over();
+        self.end_claims();
         self.members().by_id.values().filter_map(|member| member.over_at).min()
+    }
+
+    /// When nobody is awaited any more, what nobody claimed goes.
+    fn end_claims(&self) {
+        if self.recovery.is_over() && !self.claims_are_over.swap(true, SeqCst) {
+            // What cannot be removed stays for the next start.
+            let _ = self.hosted.tree.end_claims();
+        }
     }
 
     /// The client says goodbye.
@@ -213,7 +223,7 @@ impl Home {
             grants.session_ended(session.number);
         }
         for ino in references.into_keys() {
-            self.tree.metadata.forget(ino, 1);
+            self.hosted.tree.forget(ino, 1);
         }
     }
 

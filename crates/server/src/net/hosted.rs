@@ -3,9 +3,10 @@
 use super::home::Home;
 use super::recovery::SessionsError;
 use super::shares::ServedData;
+use crate::node::Tree;
+use forebay_wire::DataService;
 use forebay_wire::proof::Secret;
 use forebay_wire::ticket::TicketKey;
-use forebay_wire::{DataService, MetadataService};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -22,8 +23,8 @@ pub struct Secrets {
 /// The metadata of a namespace, where it is at home.
 #[derive(Clone)]
 pub struct HostedTree {
-    /// Names and attributes. Whoever asks is held to the permissions by it.
-    pub metadata: Arc<dyn MetadataService>,
+    /// Names and attributes.
+    pub tree: Arc<Tree>,
     /// The data services of all servers of the instance, in order.
     pub data: Vec<Arc<dyn DataService>>,
     /// Most files that may be created; none: no limit.

@@ -1,11 +1,16 @@
 //! What a session held before its server was started anew, taken up again.
+//!
+//! Claims may come twice, when the connection broke in between: they say how much there is, and add nothing to what was
+//! claimed before.
 
 use super::requests::Asking;
+use crate::node;
 use forebay_wire::message::{Claim, Reply};
-use forebay_wire::{Attr, Caller, Ino, Result};
+use forebay_wire::{Ino, Result};
+use std::ffi::OsString;
 
-/// The server itself: what a session was given once is not asked for again.
-const SERVER: Caller = Caller { uid: 0, gid: 0, pid: 0 };
+/// In place of a name that is not known. If something has this name, it is another object.
+const NO_NAME: &str = "?";
 
 /// Takes references up; tells which objects are gone.
 pub(crate) fn references(asking: &Asking<'_>, items: Vec<Claim>) -> Reply {
@@ -21,20 +26,11 @@ fn take_up(asking: &Asking<'_>, claim: Claim) -> Result<()> {
     if ino == Ino::ROOT {
         return Ok(());
     }
-    let is_it = |attr: &Attr| attr.ino == ino && attr.generation == generation;
-    match place {
-        Some((parent, name)) => {
-            let attr = asking.tree().lookup(SERVER, parent, name.as_os_str())?;
-            if !is_it(&attr) {
-                asking.tree().forget(attr.ino, 1);
-                return Err(forebay_wire::FsError::Stale);
-            }
-        }
-        // It lost its name: somebody has it open, or it is gone.
-        None => {
-            let attr = asking.tree().getattr(ino)?;
-            return if is_it(&attr) { Ok(()) } else { Err(forebay_wire::FsError::Stale) };
-        }
-    }
-    asking.count(ino, count)
+    let (parent, name) = match place {
+        Some((parent, name)) => (parent, name.as_os_str().to_owned()),
+        None => (Ino::ROOT, OsString::from(NO_NAME)),
+    };
+    // One for all that the session has.
+    asking.home.hosted.tree.reclaim(&node::Claim { ino, generation, parent, name, count: 1 })?;
+    asking.keep(ino, asking.session.claim(ino, count))
 }

@@ -141,20 +141,19 @@ impl Asking<'_> {
     }
 
     pub(crate) fn tree(&self) -> &dyn MetadataService {
-        &*self.home.tree.metadata
+        &*self.home.hosted.tree
     }
 
     /// Counts a reference that the tree gave in the session, and says how long the answer holds. The name that it was
     /// found under is one of `parent`.
     pub(crate) fn found(&self, parent_valid_ms: u32, attr: Attr) -> Result<Attr> {
-        self.count(attr.ino, 1)?;
+        self.keep(attr.ino, self.session.refer(attr.ino))?;
         let valid_ms = parent_valid_ms.min(self.home.grant(attr.ino, self.session));
         Ok(Attr { valid_ms, ..attr })
     }
 
-    /// Counts references in the session, for one that the tree gave.
-    pub(crate) fn count(&self, ino: Ino, count: u64) -> Result<()> {
-        let referred = self.session.refer(ino, count);
+    /// Keeps a reference that the tree gave, or gives it back if the session has one already.
+    pub(crate) fn keep(&self, ino: Ino, referred: Referred) -> Result<()> {
         if referred != Referred::First {
             self.tree().forget(ino, 1);
         }
@@ -182,7 +181,7 @@ impl Asking<'_> {
         const BLOCK: u64 = 4096;
         let (mut blocks, mut free) = (0, 0);
         let (mut files, mut files_free) = (0, 0);
-        for (position, data) in self.home.tree.data.iter().enumerate() {
+        for (position, data) in self.home.hosted.data.iter().enumerate() {
             let space = data.space()?;
             blocks += space.capacity / BLOCK;
             free += space.free / BLOCK;
@@ -209,7 +208,7 @@ impl Asking<'_> {
             capacity: space.blocks * block,
             free: space.blocks_free * block,
             max_file_size: self.hosted.namespace.max_file_size,
-            max_files: self.home.tree.max_files,
+            max_files: self.home.hosted.max_files,
             files_created: self.tree().files_created(),
             sessions,
             open_files,

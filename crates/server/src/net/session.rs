@@ -117,15 +117,27 @@ impl Session {
         self.holdings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts references. The tree has one reference for all that a session has to an object.
-    pub(crate) fn refer(&self, ino: Ino, count: u64) -> Referred {
+    /// Counts a reference. The tree has one for all that a session has to an object.
+    pub(crate) fn refer(&self, ino: Ino) -> Referred {
         let mut holdings = self.lock();
         if holdings.is_over {
             return Referred::Over;
         }
         let held = holdings.references.entry(ino).or_default();
         let is_first = *held == 0;
-        *held = held.saturating_add(count);
+        *held = held.saturating_add(1);
+        if is_first { Referred::First } else { Referred::Again }
+    }
+
+    /// A client says how many references it has: what it claimed before, on a connection that broke, is among them.
+    pub(crate) fn claim(&self, ino: Ino, count: u64) -> Referred {
+        let mut holdings = self.lock();
+        if holdings.is_over {
+            return Referred::Over;
+        }
+        let held = holdings.references.entry(ino).or_default();
+        let is_first = *held == 0;
+        *held = (*held).max(count);
         if is_first { Referred::First } else { Referred::Again }
     }
 

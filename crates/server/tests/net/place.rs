@@ -1,8 +1,9 @@
 //! A server with one instance of one fragment, for tests.
 
 use crate::client::{Connection, Hello, Welcome, connect, tcp};
-use forebay_server::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
+use forebay_server::local::{Limits, NamespaceSpec};
 use forebay_server::net::{HostedNamespace, HostedTree, NetConfig, Secrets, ServedData, Server};
+use forebay_server::node::{NodeInstance, NodeSpec, SpaceRule};
 use forebay_wire::message::{ConnectionKind, Credentials, Name, RefusalReason, Role, SessionId};
 use forebay_wire::proof::Secret;
 use std::net::SocketAddr;
@@ -18,7 +19,7 @@ const CAPACITY: u64 = 64 << 20;
 
 pub struct Place {
     directory: tempfile::TempDir,
-    fragments: Option<Arc<Fragments>>,
+    node: Option<Arc<NodeInstance>>,
     pub server: Option<Server>,
     pub address: SocketAddr,
     grace: Duration,
@@ -33,7 +34,7 @@ impl Place {
     pub fn with(grace: Duration, connections_max: usize) -> Place {
         let directory = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut place = Place { directory, fragments: None, server: None, address, grace, connections_max };
+        let mut place = Place { directory, node: None, server: None, address, grace, connections_max };
         place.start();
         place
     }
@@ -47,13 +48,15 @@ impl Place {
         let root = self.directory.path().join("fragment");
         std::fs::create_dir_all(&root).unwrap();
         let space = SpaceRule::Metered(forebay_model::units::Bytes(CAPACITY));
-        let fragments = Fragments::open(&[FragmentSpec { root, space }]).unwrap();
+        let spec = NodeSpec { root, instance: "abc".to_owned(), space, position: 0, servers: 1 };
+        let node = NodeInstance::open(&spec).unwrap();
         let spec = NamespaceSpec {
             name: NAMESPACE.to_owned(),
             layout: Default::default(),
             limits: Limits::default(),
         };
-        let services = fragments.namespace(&spec).unwrap();
+        let data = ServedData::new(node.data(NAMESPACE).unwrap());
+        let tree = node.tree(&spec, vec![data.clone()]).unwrap();
         let config = NetConfig {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             unix: Some(self.socket()),
@@ -62,9 +65,8 @@ impl Place {
             ..NetConfig::default()
         };
         let server = Server::start(config).unwrap();
-        let data = ServedData::new(services.data[0].clone());
         let tree = HostedTree {
-            metadata: services.metadata,
+            tree,
             data: vec![data.clone()],
             max_files: None,
             sessions: Some(self.directory.path().join("sessions")),
@@ -81,7 +83,7 @@ impl Place {
         server.add(INSTANCE, secrets(), namespace).unwrap();
         self.address = server.addresses().unwrap()[0];
         self.server = Some(server);
-        self.fragments = Some(fragments);
+        self.node = Some(node);
     }
 
     /// Ends the server. The fragment must be free of it then.
@@ -89,8 +91,8 @@ impl Place {
         if let Some(server) = self.server.take() {
             server.stop();
         }
-        if let Some(fragments) = self.fragments.take() {
-            fragments.close().expect("nothing holds the fragment");
+        if let Some(node) = self.node.take() {
+            node.close().expect("nothing holds the fragment");
         }
     }
 
