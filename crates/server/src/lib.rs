@@ -16,7 +16,6 @@ mod content;
 mod data;
 mod descriptors;
 mod fragment;
-pub mod guard;
 mod home;
 mod host;
 mod ids;
