@@ -16,6 +16,7 @@ mod content;
 mod data;
 mod descriptors;
 mod fragment;
+pub mod guard;
 mod home;
 mod host;
 mod ids;

@@ -15,7 +15,7 @@ use super::reach::Reach;
 use super::stub::LocalStub;
 use crate::host::host;
 use forebay_model::layout::Layout;
-use forebay_wire::{Attr, FileId, Result, Sharing, Stub, Timestamp};
+use forebay_wire::{Attr, FileId, Ino, Result, Sharing, Stub, Timestamp};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -220,7 +220,7 @@ impl Tree {
     }
 
     /// The stub of a file that may know more than its attributes: one that is open, or unsettled.
-    fn live_stub(&self, ino: forebay_wire::Ino, file: FileId) -> Result<Option<Arc<LocalStub>>> {
+    fn live_stub(&self, ino: Ino, file: FileId) -> Result<Option<Arc<LocalStub>>> {
         if let Some(stub) = self.opened(ino) {
             return Ok(Some(stub));
         }
@@ -256,9 +256,10 @@ impl OpenFile {
         Ok(OpenFile { stub, writes })
     }
 
-    /// It was opened for writing.
-    pub fn writes(&self) -> bool {
-        self.writes
+    /// A stub that was given out is an opening of this file for writing.
+    pub(crate) fn writing(stub: &dyn Stub, ino: Ino) -> bool {
+        let opening = stub.as_any().downcast_ref::<OpenFile>();
+        opening.is_some_and(|opening| opening.writes && opening.stub.number() == ino)
     }
 }
 
@@ -333,10 +334,11 @@ impl Stub for OpenFile {
     }
 
     fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>> {
+        let to = to.as_any().downcast_ref::<OpenFile>().map_or(to, |to| &*to.stub);
         self.stub.copy_to(offset, to, to_offset, length)
     }
 
     fn as_any(&self) -> &dyn std::any::Any {
-        self.stub.as_any()
+        self
     }
 }

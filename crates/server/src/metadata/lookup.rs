@@ -336,6 +336,26 @@ impl Tree {
         self.refined(attr, &annotation)
     }
 
+    /// Attributes as the stub alone has them: owner and permissions are right, the length may not be.
+    pub(crate) fn own_attr(&self, ino: Ino) -> Result<Attr> {
+        let _order = self.shared();
+        match self.object(ino) {
+            Ok(object) => self.attr(&object.stat, &object.annotation),
+            Err(FsError::Stale) => self.farewell(ino).ok_or(FsError::Stale),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same of a name, without a reference.
+    pub(crate) fn peek(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+        check_name(name)?;
+        let _order = self.shared();
+        let directory = self.directory(parent)?;
+        let stat = stat_at(&directory, name)?;
+        let annotation = self.annotation(&directory, name, &stat)?;
+        self.attr(&stat, &annotation)
+    }
+
     pub(super) fn attr_with_generation(
         &self,
         ino: Ino,

@@ -28,7 +28,7 @@ pub struct Claim {
     pub generation: u64,
     /// The directory it was last seen in, which has been claimed before.
     pub parent: Ino,
-    /// And its name there.
+    /// And its name there; one that it does not have, if it lost its name.
     pub name: OsString,
     /// References.
     pub count: u64,
