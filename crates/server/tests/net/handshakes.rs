@@ -106,3 +106,31 @@ fn there_is_a_limit_on_connections() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn who_asks_is_held_to_the_permissions() {
+    use forebay_wire::{FsError, Ino, OpenFlags};
+    let place = Place::new(GRACE);
+    let mut connection = place.metadata(1);
+    let other = Credentials { uid: me().uid + 1, gid: me().gid + 1, ..me() };
+    let create = |who: Credentials, text: &str| MetadataRequest::Create {
+        who,
+        parent: Ino::ROOT,
+        name: name(text),
+        mode: 0o100_600,
+        flags: OpenFlags::READ_WRITE,
+    };
+    let Reply::Opened { opened } = connection.ask(create(me(), "mine")) else { panic!() };
+    let denied = Reply::Failed { error: FsError::AccessDenied };
+    assert_eq!(connection.ask(create(other.clone(), "theirs")), denied);
+    let open = |who: Credentials| MetadataRequest::Open {
+        who,
+        ino: opened.attr.ino,
+        flags: OpenFlags::READ_ONLY,
+        reclaim: None,
+    };
+    assert_eq!(connection.ask(open(other.clone())), denied);
+    assert!(matches!(connection.ask(open(me())), Reply::Opened { .. }));
+    let unlink = MetadataRequest::Unlink { who: other, parent: Ino::ROOT, name: name("mine") };
+    assert_eq!(connection.ask(unlink), denied);
+}
