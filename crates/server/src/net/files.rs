@@ -1,13 +1,15 @@
 //! Requests that open, read, change and close files and directories.
 
 use super::names::{change_name, settled};
-use super::requests::{Asking, caller};
+use super::requests::Asking;
 use super::session::{Answer, OpenDirectory, OpenFile};
 use super::settle;
 use crate::locks;
 use forebay_wire::message::{BULK_MAX, Changed, Credentials, Entry, MetadataRequest, Name, Opened, Reply};
 use forebay_wire::ticket::Rights;
-use forebay_wire::{Attr, FileKind, FsError, Ino, NewObject, OpenFlags, Placement, Result, SetAttr, Stub};
+use forebay_wire::{
+    Attr, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, Placement, Result, SetAttr, Stub,
+};
 use std::sync::Arc;
 
 /// Longest listing of one request: an answer is kept until the next one of its slot.
@@ -36,7 +38,7 @@ pub(crate) fn set_attributes(
     // The right to change the length is that of an open file only if it was opened for writing.
     let through = through.filter(|file| file.flags.writable());
     let stub = through.as_ref().map(|file| &*file.stub);
-    let attr = asking.tree().setattr(caller(who), ino, stub, change)?;
+    let attr = asking.guard(who).setattr(who.caller(), ino, stub, change)?;
     drop(changing);
     Ok(Attr { valid_ms: asking.home.grant(ino, asking.session), ..attr })
 }
@@ -49,10 +51,10 @@ pub(crate) fn create(
     mode: u32,
     flags: OpenFlags,
 ) -> Result<Opened> {
-    let object = NewObject { caller: caller(who), mode, rdev: 0 };
+    let object = NewObject { caller: who.caller(), mode, rdev: 0 };
     let changing = change_name(asking, parent, name, &[]);
     let mut stub = None;
-    let created = asking.tree().create(parent, name.as_os_str(), &object, flags).map(|(attr, opened)| {
+    let created = asking.guard(who).create(parent, name.as_os_str(), &object, flags).map(|(attr, opened)| {
         stub = Some(opened);
         attr
     });
@@ -64,7 +66,7 @@ pub(crate) fn create(
     let attr = asking.found(asking.home.grant(parent, asking.session), attr)?;
     let stub = match stub {
         Some(stub) => stub,
-        None => asking.tree().open(caller(who), attr.ino, flags)?,
+        None => asking.guard(who).open(who.caller(), attr.ino, flags)?,
     };
     let _writing = flags.writable().then(|| start_writing(asking, attr.ino));
     keep_open(asking, attr.ino, flags, stub, None, attr)
@@ -86,7 +88,12 @@ pub(crate) fn open(
     if flags.writable() {
         start_writing(asking, ino);
     }
-    let opened = asking.tree().open(caller(who), ino, flags).and_then(|stub| {
+    let stub = match reclaim {
+        // What was open stays open, whatever its mode became since.
+        Some(_) => asking.tree().open(who.caller(), ino, flags),
+        None => asking.guard(who).open(who.caller(), ino, flags),
+    };
+    let opened = stub.and_then(|stub| {
         let attr = asking.tree().getattr(ino)?;
         keep_open(asking, ino, flags, stub, reclaim, attr)
     });
@@ -146,7 +153,7 @@ pub(crate) fn close(asking: &Asking<'_>, handle: u64) {
 }
 
 pub(crate) fn open_directory(asking: &Asking<'_>, who: &Credentials, ino: Ino) -> Result<u64> {
-    let directory = Arc::from(asking.tree().opendir(caller(who), ino)?);
+    let directory = Arc::from(asking.guard(who).opendir(who.caller(), ino)?);
     asking.session.open_directory(OpenDirectory { ino, directory, who: who.clone() })
 }
 

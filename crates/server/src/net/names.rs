@@ -1,15 +1,15 @@
 //! Requests that look names up, make, move and remove them.
 
 use super::home::Changing;
-use super::requests::{Asking, caller};
+use super::requests::Asking;
 use super::settle;
 use forebay_wire::message::{Changed, Credentials, Name, Target};
-use forebay_wire::{Attr, FileKind, FsError, Ino, NewObject, RenameMode, Result};
+use forebay_wire::{Attr, FileKind, FsError, Ino, MetadataService, NewObject, RenameMode, Result};
 use std::path::Path;
 
 pub(crate) fn lookup(asking: &Asking<'_>, who: &Credentials, parent: Ino, name: &Name) -> Result<Attr> {
     let valid_ms = asking.home.grant(parent, asking.session);
-    let attr = asking.tree().lookup(caller(who), parent, name.as_os_str())?;
+    let attr = asking.guard(who).lookup(who.caller(), parent, name.as_os_str())?;
     asking.found(valid_ms, attr)
 }
 
@@ -22,8 +22,8 @@ pub(crate) fn mknod(
     rdev: u32,
 ) -> Result<Attr> {
     let kind = FileKind::from_mode(mode).ok_or(FsError::InvalidArgument)?;
-    let object = NewObject { caller: caller(who), mode, rdev };
-    let make = || asking.tree().mknod(parent, name.as_os_str(), &object);
+    let object = NewObject { caller: who.caller(), mode, rdev };
+    let make = || asking.guard(who).mknod(parent, name.as_os_str(), &object);
     made(asking, who, parent, name, make, |attr| settle::looks_new(attr, who, kind))
 }
 
@@ -34,8 +34,8 @@ pub(crate) fn mkdir(
     name: &Name,
     mode: u32,
 ) -> Result<Attr> {
-    let object = NewObject { caller: caller(who), mode, rdev: 0 };
-    let make = || asking.tree().mkdir(parent, name.as_os_str(), &object);
+    let object = NewObject { caller: who.caller(), mode, rdev: 0 };
+    let make = || asking.guard(who).mkdir(parent, name.as_os_str(), &object);
     made(asking, who, parent, name, make, |attr| settle::looks_new(attr, who, FileKind::Directory))
 }
 
@@ -46,7 +46,8 @@ pub(crate) fn symlink(
     name: &Name,
     target: &Target,
 ) -> Result<Attr> {
-    let make = || asking.tree().symlink(caller(who), parent, name.as_os_str(), Path::new(target.as_os_str()));
+    let make =
+        || asking.guard(who).symlink(who.caller(), parent, name.as_os_str(), Path::new(target.as_os_str()));
     let is_ours = |attr: &Attr| {
         let points_there = asking.tree().readlink(attr.ino).is_ok_and(|there| there == target.as_bytes());
         points_there && settle::looks_new(attr, who, FileKind::Symlink)
@@ -62,7 +63,7 @@ pub(crate) fn link(
     name: &Name,
 ) -> Result<Attr> {
     let changing = change_name(asking, parent, name, &[ino]);
-    let linked = asking.tree().link(caller(who), ino, parent, name.as_os_str());
+    let linked = asking.guard(who).link(who.caller(), ino, parent, name.as_os_str());
     let attr = settled(asking, who, parent, name, linked, |attr| attr.ino == ino)?;
     drop(changing);
     asking.found(asking.home.grant(parent, asking.session), attr)
@@ -77,12 +78,12 @@ pub(crate) fn remove(
     directory: bool,
 ) -> Result<()> {
     asking.await_others()?;
-    let object = object_of(asking, who, parent, name);
+    let object = object_of(asking, parent, name);
     let _changing = change_name(asking, parent, name, object.as_slice());
     let removed = if directory {
-        asking.tree().rmdir(caller(who), parent, name.as_os_str())
+        asking.guard(who).rmdir(who.caller(), parent, name.as_os_str())
     } else {
-        asking.tree().unlink(caller(who), parent, name.as_os_str())
+        asking.guard(who).unlink(who.caller(), parent, name.as_os_str())
     };
     match removed {
         Err(FsError::NotFound) if asking.is_repeated => Ok(()),
@@ -99,8 +100,8 @@ pub(crate) fn rename(
     expected: Option<Ino>,
 ) -> Result<()> {
     asking.await_others()?;
-    let source = object_of(asking, who, from.0, &from.1);
-    let target = object_of(asking, who, to.0, &to.1);
+    let source = object_of(asking, from.0, &from.1);
+    let target = object_of(asking, to.0, &to.1);
     if asking.is_repeated && expected.is_some() && source != expected && target == expected {
         return Ok(());
     }
@@ -108,7 +109,7 @@ pub(crate) fn rename(
     items.extend([from.0, to.0].map(Changed::Attributes));
     items.extend(source.into_iter().chain(target).map(Changed::Attributes));
     let _changing = asking.home.change(asking.session, items);
-    asking.tree().rename(caller(who), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
+    asking.guard(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
 }
 
 /// Makes something new under a name.
@@ -138,7 +139,7 @@ pub(crate) fn settled(
     if outcome != Err(FsError::Exists) || !asking.is_repeated {
         return outcome;
     }
-    let there = asking.tree().lookup(caller(who), parent, name.as_os_str())?;
+    let there = asking.guard(who).lookup(who.caller(), parent, name.as_os_str())?;
     if is_ours(&there) {
         return Ok(there);
     }
@@ -160,8 +161,6 @@ pub(crate) fn change_name<'a>(
 
 /// What a name stands for, to tell others of its change. When it stands for something else a moment later, two clients
 /// change the name at the same time; a third may then show the link count of the loser's object until its grant ends.
-fn object_of(asking: &Asking<'_>, who: &Credentials, parent: Ino, name: &Name) -> Option<Ino> {
-    let attr = asking.tree().lookup(caller(who), parent, name.as_os_str()).ok()?;
-    asking.tree().forget(attr.ino, 1);
-    Some(attr.ino)
+fn object_of(asking: &Asking<'_>, parent: Ino, name: &Name) -> Option<Ino> {
+    asking.home.hosted.tree.peek(parent, name.as_os_str()).ok().map(|attr| attr.ino)
 }

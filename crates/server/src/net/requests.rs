@@ -14,6 +14,7 @@ use super::home::Home;
 use super::hosted::Hosted;
 use super::session::{Answer, Referred, Session};
 use super::{files, locking, names, reclaim};
+use crate::guard::Guard;
 use forebay_wire::message::{Credentials, MetadataRequest, Reply, Status};
 use forebay_wire::{Attr, FsError, Ino, MetadataService, Result, Statfs};
 use std::sync::Arc;
@@ -96,16 +97,18 @@ impl Asking<'_> {
                 self.session.directory(handle)?.directory.sync(data_only).map(done)
             }
             R::GetXattr { who, ino, name } => {
-                tree.getxattr(who.caller(), ino, name.as_os_str()).map(carrying)
+                self.guard(&who).getxattr(who.caller(), ino, name.as_os_str()).map(carrying)
             }
             R::SetXattr { who, ino, name, value, mode } => {
                 let _changing = self.change_attributes(ino);
-                tree.setxattr(who.caller(), ino, name.as_os_str(), value.as_bytes(), mode).map(done)
+                self.guard(&who)
+                    .setxattr(who.caller(), ino, name.as_os_str(), value.as_bytes(), mode)
+                    .map(done)
             }
-            R::ListXattr { who, ino } => tree.listxattr(who.caller(), ino).map(carrying),
+            R::ListXattr { who, ino } => self.guard(&who).listxattr(who.caller(), ino).map(carrying),
             R::RemoveXattr { who, ino, name } => {
                 let _changing = self.change_attributes(ino);
-                match tree.removexattr(who.caller(), ino, name.as_os_str()) {
+                match self.guard(&who).removexattr(who.caller(), ino, name.as_os_str()) {
                     Err(FsError::NoAttribute) if self.is_repeated => Ok(done(())),
                     removed => removed.map(done),
                 }
@@ -140,6 +143,12 @@ impl Asking<'_> {
         }
     }
 
+    /// The tree as who asks may use it.
+    pub(crate) fn guard(&self, who: &Credentials) -> Guard<'_> {
+        Guard::new(&self.home.hosted.tree, who)
+    }
+
+    /// The tree, for what needs no permission.
     pub(crate) fn tree(&self) -> &dyn MetadataService {
         &*self.home.hosted.tree
     }
@@ -215,11 +224,6 @@ impl Asking<'_> {
             written_files,
         })
     }
-}
-
-/// What a service in the same process needs to know of who asks.
-pub(crate) fn caller(who: &Credentials) -> forebay_wire::Caller {
-    who.caller()
 }
 
 pub(crate) fn attr_answer(attr: Attr) -> Answer {

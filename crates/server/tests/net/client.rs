@@ -6,6 +6,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
+use std::time::Duration;
 
 pub trait Wire: Read + Write + Send {}
 impl<T: Read + Write + Send> Wire for T {}
@@ -39,12 +40,19 @@ pub struct Connection {
 /// An answer with what it carries.
 pub type Answer = (Reply, Vec<u8>);
 
+/// A test that waits longer for a word of the server has failed.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 pub fn tcp(address: SocketAddr) -> Box<dyn Wire> {
-    Box::new(TcpStream::connect(address).unwrap())
+    let stream = TcpStream::connect(address).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Box::new(stream)
 }
 
 pub fn unix(path: &Path) -> Box<dyn Wire> {
-    Box::new(UnixStream::connect(path).unwrap())
+    let stream = UnixStream::connect(path).unwrap();
+    stream.set_read_timeout(Some(PATIENCE)).unwrap();
+    Box::new(stream)
 }
 
 pub fn send(stream: &mut dyn Wire, kind: u16, flags: Flags, request: u64, body: &[u8], bulk: &[u8]) {
@@ -57,7 +65,10 @@ pub fn send(stream: &mut dyn Wire, kind: u16, flags: Flags, request: u64, body: 
 /// The next frame; `None` when the other side ended the connection.
 pub fn receive(stream: &mut dyn Wire) -> Option<(Header, Vec<u8>, Vec<u8>)> {
     let mut bytes = [0; HEADER_BYTES];
-    stream.read_exact(&mut bytes).ok()?;
+    if let Err(error) = stream.read_exact(&mut bytes) {
+        assert!(error.kind() != std::io::ErrorKind::WouldBlock, "the server says nothing");
+        return None;
+    }
     let header = Header::decode(&bytes).unwrap();
     let (mut body, mut bulk) = (vec![0; header.body as usize], vec![0; header.bulk as usize]);
     stream.read_exact(&mut body).ok()?;
