@@ -8,14 +8,11 @@
 //! goes faster. So a large buffer asks for them.
 
 use crate::abi::{IN_HEADER_BYTES, READ_BUFFER_BYTES_MIN, WRITE_IN_BYTES};
-use crate::handshake::PAGE_BYTES;
 use std::alloc::Layout;
 use std::ptr::NonNull;
 
 /// Bytes of a request before its data begins.
 const HEAD_BYTES: usize = IN_HEADER_BYTES + WRITE_IN_BYTES;
-/// Where a request begins.
-const START: usize = PAGE_BYTES - HEAD_BYTES;
 
 /// Bytes of a huge page.
 const HUGE_PAGE_BYTES: usize = 2 << 20;
@@ -25,6 +22,8 @@ const HUGE_FROM_BYTES: usize = HUGE_PAGE_BYTES / 4;
 /// A page for the head, then whole pages for data.
 pub(crate) struct Buffer {
     memory: NonNull<u8>,
+    /// Bytes of a page, behind which the data is.
+    page: usize,
     data_bytes: usize,
     layout: Layout,
 }
@@ -35,8 +34,10 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// For requests with up to `data_bytes` of data.
     pub(crate) fn new(data_bytes: usize) -> Buffer {
-        let bytes = PAGE_BYTES + data_bytes.max(READ_BUFFER_BYTES_MIN).next_multiple_of(PAGE_BYTES);
-        let unit = if bytes < HUGE_FROM_BYTES { PAGE_BYTES } else { HUGE_PAGE_BYTES };
+        let page = rustix::param::page_size();
+        let data_bytes = data_bytes.max(READ_BUFFER_BYTES_MIN).next_multiple_of(page);
+        let bytes = page + data_bytes;
+        let unit = if bytes < HUGE_FROM_BYTES { page } else { HUGE_PAGE_BYTES };
         let Ok(layout) = Layout::from_size_align(bytes.next_multiple_of(unit), unit) else {
             unreachable!("{bytes} bytes are less than an address space")
         };
@@ -48,32 +49,40 @@ impl Buffer {
             libc::madvise(memory.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE);
             memory.as_ptr().write_bytes(0, layout.size());
         }
-        Buffer { memory, data_bytes: bytes - PAGE_BYTES, layout }
+        Buffer { memory, page, data_bytes, layout }
+    }
+
+    /// Where a request begins.
+    fn start(&self) -> usize {
+        self.page - HEAD_BYTES
     }
 
     fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the memory is at least that large, initialised, ours, and borrowed as `self` is.
-        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), PAGE_BYTES + self.data_bytes) }
+        unsafe { std::slice::from_raw_parts_mut(self.memory.as_ptr(), self.page + self.data_bytes) }
     }
 
     /// Where the kernel puts a request.
     pub(crate) fn for_request(&mut self) -> &mut [u8] {
-        &mut self.bytes()[START..]
+        let start = self.start();
+        &mut self.bytes()[start..]
     }
 
     /// The pages for data alone, for who has the head elsewhere.
     pub(crate) fn data(&mut self) -> &mut [u8] {
-        &mut self.bytes()[PAGE_BYTES..]
+        let page = self.page;
+        &mut self.bytes()[page..]
     }
 
     /// A request of `length` bytes, and the room for data of an answer: all pages after the head, or nothing when the
     /// request itself goes on there.
     pub(crate) fn split(&mut self, length: usize) -> (&[u8], &mut [u8]) {
         if length > HEAD_BYTES {
-            return (&self.bytes()[START..][..length], &mut []);
+            return (&self.for_request()[..length], &mut []);
         }
-        let (head, data) = self.bytes().split_at_mut(PAGE_BYTES);
-        (&head[START..][..length], data)
+        let (page, start) = (self.page, self.start());
+        let (head, data) = self.bytes().split_at_mut(page);
+        (&head[start..][..length], data)
     }
 }
 
@@ -90,12 +99,13 @@ mod tests {
 
     #[test]
     fn data_of_requests_and_answers_begins_on_a_page() {
+        let page = rustix::param::page_size();
         let mut buffer = Buffer::new(1 << 20);
         assert_eq!(buffer.for_request().len(), HEAD_BYTES + (1 << 20));
-        assert_eq!(buffer.for_request()[HEAD_BYTES..].as_ptr() as usize % PAGE_BYTES, 0);
+        assert_eq!(buffer.for_request()[HEAD_BYTES..].as_ptr() as usize % page, 0);
         let (request, room) = buffer.split(HEAD_BYTES);
         assert_eq!((request.len(), room.len()), (HEAD_BYTES, 1 << 20));
-        assert_eq!(room.as_ptr() as usize % PAGE_BYTES, 0);
+        assert_eq!(room.as_ptr() as usize % page, 0);
         let (request, room) = buffer.split(HEAD_BYTES + 1);
         assert_eq!((request.len(), room.len()), (HEAD_BYTES + 1, 0), "never both in the same bytes");
     }

@@ -16,9 +16,6 @@ use crate::uring::Rings;
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
 
-/// Bytes of a page, in which the kernel counts the size of requests.
-pub(crate) const PAGE_BYTES: usize = 4096;
-
 /// Why a connection did not come about.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeError {
@@ -95,11 +92,11 @@ fn hello(message: &[u8]) -> Option<Hello> {
 }
 
 /// The answer to INIT, 64 bytes.
-fn welcome(offer: &Offer, agreement: &Agreement) -> Record {
+fn welcome(offer: &Offer, agreement: &Agreement, page_bytes: usize) -> Record {
     let bits = agreement.features.bits();
     let readahead = agreement.max_readahead.min(offer.max_readahead);
     let background = agreement.max_background;
-    let pages = agreement.request_bytes.div_ceil(PAGE_BYTES as u32);
+    let pages = agreement.request_bytes.div_ceil(page_bytes as u32);
     let head = Record::new().u32(VERSION_MAJOR).u32(VERSION_MINOR.min(offer.minor)).u32(readahead);
     let sizes = head.u32(bits as u32).u16(background).u16(background).u32(agreement.request_bytes).u32(1);
     let high = sizes.u16(u16::try_from(pages).unwrap_or(u16::MAX)).u16(0).u32((bits >> 32) as u32);
@@ -149,15 +146,16 @@ impl Greeting {
         // Flags above 32 bits are taken by the kernel only with this one.
         let mut features = agreement.features & self.offer.features;
         features |= self.offer.features & Features::INIT_EXT;
-        let pages = (agreement.request_bytes as usize).div_ceil(PAGE_BYTES).max(1);
-        let request_bytes = pages * PAGE_BYTES;
+        // The kernel counts the size of requests in its pages, which have 64 KiB on some machines.
+        let page_bytes = rustix::param::page_size();
+        let request_bytes = (agreement.request_bytes as usize).max(1).next_multiple_of(page_bytes);
         let rings = match features.contains(Features::OVER_IO_URING) {
             true => Rings::prepare(request_bytes).ok(), // refused: the device serves as well
             false => None,
         };
         features.set(Features::OVER_IO_URING, rings.is_some());
         let agreement = Agreement { features, request_bytes: request_bytes as u32, ..*agreement };
-        send(&self.device, self.unique, &welcome(&self.offer, &agreement))?;
+        send(&self.device, self.unique, &welcome(&self.offer, &agreement, page_bytes))?;
         Ok(Connection::new(self.device, features, request_bytes, rings))
     }
 }
@@ -205,12 +203,14 @@ mod tests {
             max_background: 64,
             max_stack_depth: 1,
         };
-        let record = welcome(&offer, &agreement);
+        let record = welcome(&offer, &agreement, 4096);
         let word = |at: usize| u32::from_ne_bytes(record.as_bytes()[at..at + 4].try_into().unwrap());
         assert_eq!(record.as_bytes().len(), 64);
         assert_eq!((word(0), word(4), word(8)), (7, VERSION_MINOR, 1 << 17));
         assert_eq!((word(12), word(16), word(20), word(24)), (1 << 30, 64 << 16 | 64, 1 << 20, 1));
         assert_eq!((word(28), word(32), word(36)), (256, 1 << 5, 1));
+        let large_pages = welcome(&offer, &agreement, 65536);
+        assert_eq!(large_pages.as_bytes()[28..30], 16u16.to_ne_bytes());
     }
 
     proptest! {
