@@ -38,6 +38,8 @@ pub(crate) struct Fragment {
     pub(crate) root: OwnedFd,
     pub(crate) meter: Meter,
     poisoned: AtomicBool,
+    /// A sync of a new file brings its name to the disk as well.
+    names_go_with_files: bool,
     _lock: OwnedFd,
 }
 
@@ -50,7 +52,14 @@ impl Fragment {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(host("open fragment"))?;
         let lock = lock(&root)?;
-        Ok(Fragment { root, meter: Meter::new(capacity), poisoned: AtomicBool::new(false), _lock: lock })
+        let names_go_with_files = names_go_with_files(&root)?;
+        let (meter, poisoned) = (Meter::new(capacity), AtomicBool::new(false));
+        Ok(Fragment { root, meter, poisoned, names_go_with_files, _lock: lock })
+    }
+
+    /// A sync of a new file brings its name, and those of the directories it is in, to the disk as well.
+    pub(crate) fn names_go_with_files(&self) -> bool {
+        self.names_go_with_files
     }
 
     /// Refuses when the fragment is poisoned.
@@ -89,6 +98,19 @@ impl Fragment {
             None => FragmentSpace { capacity: local.f_blocks * local.f_frsize, free, files, files_free },
         })
     }
+}
+
+/// File systems with one log for all changes, in order: what a sync of a new file waits for includes the making of its name
+/// and, earlier, that of its directory. (ext4 without its journal syncs the directories of a new file by itself.)
+const ONE_LOG: [i64; 3] = [
+    0x5846_5342, // XFS
+    0xef53,      // ext4
+    0x9123_683e, // Btrfs, which puts the new directories above the file into its log
+];
+
+fn names_go_with_files(root: &OwnedFd) -> Result<bool> {
+    let stat = rustix::fs::fstatfs(root).map_err(host("statfs of fragment"))?;
+    Ok(ONE_LOG.contains(&(stat.f_type as i64)))
 }
 
 /// How long the lock of a holder that is going away is waited for: a child that another thread forked has a copy of every

@@ -6,7 +6,7 @@
 //!
 //! A slot is *dirty* from a write to the sync that covers it, and from the start when the file may hold data that an
 //! earlier, closed share wrote: a sync has to cover that as well. It is *new* from when its name was made to the sync of
-//! its directory.
+//! its directory, which is a sync of its own only where the local file system does not sync the name with the file.
 
 use super::{LocalData, bucket_name, substripe_path};
 use crate::content::{Accounting, Content};
@@ -197,7 +197,7 @@ impl LocalShare {
     fn sync_names(&self, service: &LocalData) -> Result<()> {
         // Not short-circuiting: every flag has to be taken.
         let new = self.slots.iter().filter(|slot| slot.new.swap(false, Relaxed)).count();
-        if new == 0 {
+        if new == 0 || service.fragment.names_go_with_files() {
             return Ok(());
         }
         let bucket = rustix::fs::openat(&service.directory, bucket_name(self.file), DIRECTORY, Mode::empty())

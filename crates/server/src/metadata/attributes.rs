@@ -114,7 +114,11 @@ impl Tree {
     fn set_owner(&self, object: &Object, change: &SetAttr) -> Result<()> {
         let (uid, gid) = (change.uid.map(Uid::from_raw), change.gid.map(Gid::from_raw));
         match &object.reach {
-            Reach::Stub(stub) => rustix::fs::fchown(stub.descriptor(), uid, gid),
+            Reach::Stub(stub) => {
+                let done = rustix::fs::fchown(stub.descriptor(), uid, gid);
+                stub.touched();
+                done
+            }
             Reach::Place(place) => {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;
                 rustix::fs::chownat(&place.directory, &place.name, uid, gid, flags)
@@ -201,7 +205,9 @@ impl Tree {
         match &object.reach {
             Reach::Stub(stub) => {
                 stub.was_looked_at();
-                rustix::fs::futimens(stub.descriptor(), &times)
+                let done = rustix::fs::futimens(stub.descriptor(), &times);
+                stub.touched();
+                done
             }
             Reach::Node(node) => rustix::fs::utimensat(node, "", &times, AtFlags::EMPTY_PATH),
             Reach::Place(place) => {

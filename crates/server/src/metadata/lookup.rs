@@ -67,6 +67,13 @@ impl AsFd for Opened {
 }
 
 impl Object {
+    /// Its stub, if it is open, was changed.
+    pub(super) fn touched(&self) {
+        if let Reach::Stub(stub) = &self.reach {
+            stub.touched();
+        }
+    }
+
     /// Opens a regular file or directory to read or change its extended attributes.
     pub(super) fn open(&self) -> Result<Opened> {
         match &self.reach {

@@ -5,12 +5,18 @@
 //! file systems resolve, unless somebody looked at the times since.
 //!
 //! Order of events of a write to a striped file, and what a crash after each leaves:
-//! 1. data goes to the substripe files: it lies beyond the length if the file grows, and the walk after a crash cuts it;
-//! 2. the stub grows to the new end, if the file grows: the data is there;
+//! 1. data goes to the substripe files: the walk after a crash makes the file as long as it reaches;
+//! 2. the stub grows to the new end, if the file grows;
 //! 3. the times are set, unless they were in this tick: a write in place can have the times of the one before.
 //!
-//! So the stub's length is right at every moment, also after the process was killed. A write to an inline file is one
-//! write of the local file system.
+//! A write to an inline file is one write of the local file system.
+//!
+//! Order of events of a sync of a striped file: the substripe files, then the stub, and the stub only when it has something
+//! to say that they do not: where the content is, if it is new, a length that was set, owner, mode, times and attributes
+//! that were changed. A length that grew by a write, and its times, need no sync of the stub: after a crash
+//! the data says the length ([`crate::recover`]). A cut is marked in both, so a sync after a cut brings both parts
+//! to the disk; after a crash before that the file is as it was before the cut, or reads as zeros where parts of it were
+//! cut.
 //!
 //! When the last holder drops a stub whose file has no name, its content goes: first from the meter's view, then from the
 //! disk. A crash before leaves substripe files without a stub, which the walk removes; an inline one goes with the
@@ -51,6 +57,8 @@ pub(crate) struct LocalStub {
     marked_read: AtomicU64,
     /// The set-user-id or set-group-id bit may be set.
     privileged_bits: AtomicBool,
+    /// The stub may hold something that is not on disk and that its substripe files do not say.
+    unsynced: AtomicBool,
     /// The file has no name any more.
     nameless: AtomicBool,
     /// What is only known of a file of a shared tree.
@@ -78,6 +86,8 @@ impl LocalStub {
             marked_write: AtomicU64::new(NEVER),
             marked_read: AtomicU64::new(NEVER),
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
+            // What was done before it was opened is not known.
+            unsynced: AtomicBool::new(true),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
             live: Mutex::default(),
@@ -119,6 +129,12 @@ impl LocalStub {
     pub(super) fn changed(&self, mode: u32, annotation: Annotation) {
         self.privileged_bits.store(has_privileged_bits(mode, &annotation), Relaxed);
         *self.annotation.write().unwrap_or_else(PoisonError::into_inner) = annotation;
+        self.touched();
+    }
+
+    /// The stub itself was changed in a way that its substripe files do not say: the next sync has to cover it.
+    pub(super) fn touched(&self) {
+        self.unsynced.store(true, SeqCst);
     }
 
     /// The last name went.
@@ -169,6 +185,7 @@ impl LocalStub {
         rustix::fs::ftruncate(&self.fd, length).map_err(host("set the length of a stub"))?;
         self.size.store(length, SeqCst);
         self.reserved.store(0, SeqCst);
+        self.touched();
         self.was_cut();
         self.was_looked_at();
         Ok(())
@@ -289,8 +306,18 @@ impl Stub for LocalStub {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
+        // Before the sync: what is changed during it may not be covered.
+        if !self.unsynced.swap(false, SeqCst) && !self.is_inline() {
+            return self.tree.fragment().writable();
+        }
+        // Attributes that are changed must not be lost by a later sync for having been left out by this one.
+        let data_only = data_only && self.is_inline();
         let done = if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
-        self.tree.fragment().synced(done)
+        let synced = self.tree.fragment().synced(done);
+        if synced.is_err() {
+            self.touched();
+        }
+        synced
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {

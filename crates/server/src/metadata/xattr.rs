@@ -94,7 +94,9 @@ impl Tree {
             XattrMode::Replace => XattrFlags::REPLACE,
         };
         let fd = object.open()?;
-        rustix::fs::fsetxattr(fd.as_fd(), name, value, flags).map_err(host("set extended attribute"))
+        let set = rustix::fs::fsetxattr(fd.as_fd(), name, value, flags);
+        object.touched();
+        set.map_err(host("set extended attribute"))
     }
 
     pub(super) fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -131,6 +133,8 @@ impl Tree {
             return Err(FsError::NoAttribute);
         }
         let fd = object.open()?;
-        rustix::fs::fremovexattr(fd.as_fd(), name).map_err(host("remove extended attribute"))
+        let removed = rustix::fs::fremovexattr(fd.as_fd(), name);
+        object.touched();
+        removed.map_err(host("remove extended attribute"))
     }
 }
