@@ -5,10 +5,12 @@
 
 use super::frame::{give_back, room};
 use super::hosted::Hosted;
+use forebay_model::layout::SUBSTRIPES_MAX;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, Role, SessionId};
 use forebay_wire::ticket::{Rights, Ticket};
 use forebay_wire::{DataService, FileId, FsError, Result, Span};
 use std::collections::HashMap;
+use std::os::fd::OwnedFd;
 
 /// Tickets remembered of a connection; then they are checked anew.
 const TICKETS_MAX: usize = 1024;
@@ -21,11 +23,25 @@ pub(crate) struct Content<'a> {
     good: HashMap<(FileId, Ticket), Rights>,
     buffer: Vec<u8>,
     length: usize,
+    /// The client is on this machine: it can be given descriptors.
+    on_this_machine: bool,
+    descriptors: Vec<OwnedFd>,
 }
 
 impl<'a> Content<'a> {
-    pub(crate) fn new(hosted: &'a Hosted, role: Role, session: SessionId) -> Content<'a> {
-        Content { hosted, role, session, good: HashMap::new(), buffer: Vec::new(), length: 0 }
+    pub(crate) fn new(
+        hosted: &'a Hosted,
+        role: Role,
+        session: SessionId,
+        on_this_machine: bool,
+    ) -> Content<'a> {
+        let (good, buffer, descriptors) = (HashMap::new(), Vec::new(), Vec::new());
+        Content { hosted, role, session, good, buffer, length: 0, on_this_machine, descriptors }
+    }
+
+    /// The descriptors that the last answer carries.
+    pub(crate) fn descriptors(&self) -> &[OwnedFd] {
+        &self.descriptors
     }
 
     /// What the last answer carries.
@@ -36,6 +52,7 @@ impl<'a> Content<'a> {
     /// The last answer was sent.
     pub(crate) fn done(&mut self) {
         self.length = 0;
+        self.descriptors.clear();
         give_back(&mut self.buffer);
     }
 
@@ -88,13 +105,22 @@ impl<'a> Content<'a> {
             }
             DataRequest::SyncShare { file, substripes, ticket, data_only } => {
                 self.check(&ticket, file, Rights::Read)?;
-                let kept = data.kept(file, substripes)?;
-                let (share, _gate) = kept.enter();
-                share.sync(data_only).map(|()| Reply::Done)
+                data.sync_file(file, substripes, data_only).map(|()| Reply::Done)
             }
             DataRequest::Space => Ok(Reply::FragmentSpace { space: data.space()? }),
             DataRequest::SyncAll => data.sync().map(|()| Reply::Done),
-            request @ DataRequest::Descriptors { .. } => Ok(Reply::Unsupported { kind: request.kind() }),
+            DataRequest::Descriptors { file, substripes, ticket, write, make } => {
+                let needed = if write { Rights::ReadWrite } else { Rights::Read };
+                self.check(&ticket, file, needed)?;
+                let is_possible = self.on_this_machine && substripes <= SUBSTRIPES_MAX;
+                if !is_possible || (write && !self.hosted.namespace.direct_writes) {
+                    return Err(FsError::Unsupported);
+                }
+                let given = data.give(file, substripes, write, make)?;
+                let (substripes, descriptors) = given.into_iter().unzip();
+                self.descriptors = descriptors;
+                Ok(Reply::Descriptors { substripes })
+            }
             DataRequest::Cut { file, substripes, substripe, length } => {
                 let kept = data.kept(file, substripes)?;
                 let (share, _gate) = kept.enter();

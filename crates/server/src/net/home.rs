@@ -164,7 +164,7 @@ impl Home {
     fn end_claims(&self) {
         if self.recovery.is_over() && !self.claims_are_over.swap(true, SeqCst) {
             // What cannot be removed stays for the next start.
-            let _ = self.hosted.tree.end_claims();
+            let _ = self.hosted.metadata.end_claims();
         }
     }
 
@@ -223,7 +223,7 @@ impl Home {
             grants.session_ended(session.number);
         }
         for ino in references.into_keys() {
-            self.hosted.tree.forget(ino, 1);
+            self.hosted.metadata.forget(ino, 1);
         }
     }
 

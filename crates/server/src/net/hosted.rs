@@ -24,7 +24,7 @@ pub struct Secrets {
 #[derive(Clone)]
 pub struct HostedTree {
     /// Names and attributes.
-    pub tree: Arc<Tree>,
+    pub metadata: Arc<Tree>,
     /// The data services of all servers of the instance, in order.
     pub data: Vec<Arc<dyn DataService>>,
     /// Most files that may be created; none: no limit.

@@ -162,5 +162,5 @@ pub(crate) fn change_name<'a>(
 /// What a name stands for, to tell others of its change. When it stands for something else a moment later, two clients
 /// change the name at the same time; a third may then show the link count of the loser's object until its grant ends.
 fn object_of(asking: &Asking<'_>, parent: Ino, name: &Name) -> Option<Ino> {
-    asking.home.hosted.tree.peek(parent, name.as_os_str()).ok().map(|attr| attr.ino)
+    asking.home.hosted.metadata.peek(parent, name.as_os_str()).ok().map(|attr| attr.ino)
 }

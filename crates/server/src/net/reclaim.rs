@@ -31,6 +31,6 @@ fn take_up(asking: &Asking<'_>, claim: Claim) -> Result<()> {
         None => (Ino::ROOT, OsString::from(NO_NAME)),
     };
     // One for all that the session has.
-    asking.home.hosted.tree.reclaim(&node::Claim { ino, generation, parent, name, count: 1 })?;
+    asking.home.hosted.metadata.reclaim(&node::Claim { ino, generation, parent, name, count: 1 })?;
     asking.keep(ino, asking.session.claim(ino, count))
 }

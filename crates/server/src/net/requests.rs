@@ -145,12 +145,12 @@ impl Asking<'_> {
 
     /// The tree as who asks may use it.
     pub(crate) fn guard(&self, who: &Credentials) -> Guard<'_> {
-        Guard::new(&self.home.hosted.tree, who)
+        Guard::new(&self.home.hosted.metadata, who)
     }
 
     /// The tree, for what needs no permission.
     pub(crate) fn tree(&self) -> &dyn MetadataService {
-        &*self.home.hosted.tree
+        &*self.home.hosted.metadata
     }
 
     /// Counts a reference that the tree gave in the session, and says how long the answer holds. The name that it was

@@ -101,7 +101,7 @@ fn answer(
 
 /// Serves a connection for content.
 pub(crate) fn data(stream: &mut Stream, inbox: &mut Inbox, hosted: &Hosted, role: Role, session: SessionId) {
-    let mut content = Content::new(hosted, role, session);
+    let mut content = Content::new(hosted, role, session, stream.carries_descriptors());
     while let Some(header) = receive(stream, inbox) {
         let request = match DataRequest::decode(header.kind, inbox.body()) {
             Ok(request) => request,
@@ -109,7 +109,7 @@ pub(crate) fn data(stream: &mut Stream, inbox: &mut Inbox, hosted: &Hosted, role
             Err(_) => return,
         };
         let reply = content.carry_out(request, inbox.bulk());
-        if say_content(stream, &header, &reply, content.bulk()).is_err() {
+        if say_content(stream, &header, &reply, &content).is_err() {
             return;
         }
         content.done();
@@ -117,9 +117,13 @@ pub(crate) fn data(stream: &mut Stream, inbox: &mut Inbox, hosted: &Hosted, role
     }
 }
 
-fn say_content(stream: &mut Stream, asked: &Header, reply: &Reply, bulk: &[u8]) -> io::Result<()> {
+fn say_content(stream: &mut Stream, asked: &Header, reply: &Reply, content: &Content<'_>) -> io::Result<()> {
     let mut body = Vec::with_capacity(64);
     reply.encode(&mut body);
+    let bulk = content.bulk();
     let header = header(reply.kind(), asked.request, body.len(), bulk.len());
-    stream.write_parts(&[&header, &body, bulk])
+    match content.descriptors() {
+        [] => stream.write_parts(&[&header, &body, bulk]),
+        descriptors => stream.write_with_descriptors(&[header.as_slice(), &body].concat(), descriptors),
+    }
 }

@@ -6,14 +6,23 @@
 //! pass the same gate. The metadata service of the namespace, if it is on this server too, has to remove files through
 //! the same [`ServedData`], or their space would come back only when their shares are not kept any more.
 //!
+//! A client on this machine may be given descriptors, and then reads and writes past the service. Files given for writing
+//! are remembered until they are removed: a sync of one is a sync of all there is of it, since nothing else knows what
+//! was written.
+//!
 //! Any thread may call; the lock is held for memory operations only.
 
+use crate::node::NodeData;
 use forebay_wire::{DataService, Extent, FileId, FragmentSpace, FsError, Listing, Result, Share};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 
 /// Shares kept, unless more are in use.
 const KEPT_MAX: usize = 1024;
+
+/// Files given for writing, at most. More are written through the service.
+const GIVEN_MAX: usize = 65_536;
 
 /// A file's share with its gate.
 pub(crate) struct Kept {
@@ -37,14 +46,48 @@ struct Table {
 
 /// See the module.
 pub struct ServedData {
-    data: Arc<dyn DataService>,
+    data: Arc<NodeData>,
     table: Mutex<Table>,
+    given: Mutex<HashSet<FileId>>,
 }
 
 impl ServedData {
     /// Serves this content.
-    pub fn new(data: Arc<dyn DataService>) -> Arc<ServedData> {
-        Arc::new(ServedData { data, table: Mutex::default() })
+    pub fn new(data: Arc<NodeData>) -> Arc<ServedData> {
+        Arc::new(ServedData { data, table: Mutex::default(), given: Mutex::default() })
+    }
+
+    fn given(&self) -> MutexGuard<'_, HashSet<FileId>> {
+        self.given.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Descriptors of the substripe files that are there, with their numbers; `make` is made if it is not there.
+    pub(crate) fn give(
+        &self,
+        file: FileId,
+        substripes: u32,
+        write: bool,
+        make: Option<u32>,
+    ) -> Result<Vec<(u32, OwnedFd)>> {
+        if write {
+            let mut given = self.given();
+            if given.len() >= GIVEN_MAX && !given.contains(&file) {
+                return Err(FsError::Unsupported);
+            }
+            // Before: a sync that begins in between does more than it must.
+            given.insert(file);
+        }
+        self.data.descriptors(file, substripes, write, make)
+    }
+
+    /// What was written to a file, by whom and how ever, is on disk afterwards.
+    pub(crate) fn sync_file(&self, file: FileId, substripes: u32, data_only: bool) -> Result<()> {
+        let kept = self.kept(file, substripes)?;
+        let (share, _gate) = kept.enter();
+        if self.given().contains(&file) {
+            self.data.sync_given(file, substripes, data_only)?;
+        }
+        share.sync(data_only)
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
@@ -88,6 +131,7 @@ impl DataService for ServedData {
     }
 
     fn remove(&self, file: FileId, substripes: u32) -> Result<()> {
+        self.given().remove(&file);
         let kept = self.lock().kept.remove(&file);
         if let Some((kept, _)) = kept {
             // Whoever is at it comes to his end; nobody new comes, since it is not kept any more.

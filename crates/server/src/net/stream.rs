@@ -1,9 +1,10 @@
 //! A connection: TCP or a Unix socket, which differ in little but how they are set up.
 
-use rustix::net::sockopt;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
 use std::io::{self, IoSlice, Read, Write};
+use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
@@ -63,7 +64,6 @@ impl Stream {
     }
 
     /// Descriptors can be sent over it.
-    #[cfg(test)]
     pub(crate) fn carries_descriptors(&self) -> bool {
         matches!(self, Stream::Unix(_))
     }
@@ -86,6 +86,25 @@ impl Stream {
             }
         }
         Ok(())
+    }
+}
+
+impl Stream {
+    /// Writes bytes, the first of which carries descriptors.
+    pub(crate) fn write_with_descriptors(&mut self, bytes: &[u8], descriptors: &[OwnedFd]) -> io::Result<()> {
+        let descriptors: Vec<BorrowedFd<'_>> = descriptors.iter().map(AsFd::as_fd).collect();
+        let mut space = vec![MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(descriptors.len()))];
+        let written = loop {
+            let mut control = SendAncillaryBuffer::new(&mut space);
+            if !control.push(SendAncillaryMessage::ScmRights(&descriptors)) {
+                return Err(io::ErrorKind::InvalidInput.into());
+            }
+            match sendmsg(self.as_fd(), &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL) {
+                Err(rustix::io::Errno::INTR) => {}
+                sent => break sent?,
+            }
+        };
+        self.write_parts(&[&bytes[written..]])
     }
 }
 

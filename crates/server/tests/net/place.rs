@@ -66,7 +66,7 @@ impl Place {
         };
         let server = Server::start(config).unwrap();
         let tree = HostedTree {
-            tree,
+            metadata: tree,
             data: vec![data.clone()],
             max_files: None,
             sessions: Some(self.directory.path().join("sessions")),
