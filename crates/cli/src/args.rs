@@ -41,10 +41,14 @@ pub enum Command {
     Recover(Recover),
     /// Print the effective configuration.
     Config(PoolArguments),
-    /// Look at the configuration of a storage node's server, which --config names.
+    /// Serve this machine's part of instances to the nodes of a cluster; --config names the server's configuration.
     Serve(ServeNode),
+    /// Mount a namespace of an instance that servers serve.
+    Mount(Mount),
     /// Unmount what `forebay mount` mounted.
     Umount(Umount),
+    /// Show what is stored in an instance, its limits and how far they are used up.
+    Status(Status),
     /// Check the fragments of a server that does not run; --config names its configuration.
     Fsck(Fsck),
     /// Serve one instance; started by the other commands.
@@ -222,8 +226,33 @@ pub struct Recover {
 #[derive(Args, Debug)]
 pub struct ServeNode {
     /// Print the effective configuration and do nothing.
-    #[arg(long, required = true)]
+    #[arg(long)]
     pub print_config: bool,
+}
+
+/// `forebay mount`
+#[derive(Args, Debug)]
+pub struct Mount {
+    /// The description of the instance.
+    #[arg(long, value_name = "FILE")]
+    pub instance: PathBuf,
+    /// Return when it is mounted; a process goes on in the background.
+    #[arg(long, conflicts_with = "foreground")]
+    pub background: bool,
+    /// Stay until it is unmounted; this is the default.
+    #[arg(long)]
+    pub foreground: bool,
+    /// With --background: append what goes wrong later to FILE [default: nobody is told].
+    #[arg(long, value_name = "FILE")]
+    pub log: Option<PathBuf>,
+    /// Let other users in, as their rights allow [default for root].
+    #[arg(long)]
+    pub allow_other: bool,
+    /// How the process in the background is started.
+    #[arg(long, hide = true, conflicts_with_all = ["background", "foreground"])]
+    pub detached: bool,
+    /// An empty directory.
+    pub mountpoint: PathBuf,
 }
 
 /// `forebay umount`
@@ -234,6 +263,17 @@ pub struct Umount {
     pub lazy: bool,
     /// Where it is mounted.
     pub mountpoint: PathBuf,
+}
+
+/// `forebay status`
+#[derive(Args, Debug)]
+pub struct Status {
+    /// The description of the instance.
+    #[arg(long, value_name = "FILE")]
+    pub instance: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// `forebay fsck`

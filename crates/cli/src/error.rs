@@ -140,10 +140,14 @@ impl CommandError {
             | CommandError::UnknownJob { .. }
             | CommandError::JobRuns { .. } => Exit::Usage,
             CommandError::Node(NodeError::NotOurs { .. } | NodeError::InUse { .. }) => Exit::Unavailable,
-            CommandError::Node(NodeError::Unmount { .. } | NodeError::Agent(_)) => Exit::Software,
-            CommandError::Config(_) | CommandError::Node(_) | CommandError::Offer(OfferError::Invalid(_)) => {
-                Exit::Configuration
-            }
+            CommandError::Node(error) if error.is_about_input() => Exit::Configuration,
+            CommandError::Node(
+                NodeError::Serves { .. } | NodeError::Attach { .. } | NodeError::Status { .. },
+            ) => Exit::Unavailable,
+            CommandError::Node(
+                NodeError::Fragment { .. } | NodeError::Start(_) | NodeError::Host(_) | NodeError::Mount(_),
+            ) => Exit::SetUp,
+            CommandError::Config(_) | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
             CommandError::Directives(_) | CommandError::Refused { .. } => Exit::Directives,
             CommandError::Setup { source: SetupError::Registry(_), .. } => Exit::Software,
             CommandError::Setup { .. } | CommandError::NoNode(_) | CommandError::Offer(_) => {
@@ -155,6 +159,7 @@ impl CommandError {
             | CommandError::FileSystem { .. }
             | CommandError::File { .. }
             | CommandError::Output(_)
+            | CommandError::Node(_)
             | CommandError::Signals(_) => Exit::Software,
         }
     }

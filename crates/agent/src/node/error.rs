@@ -2,7 +2,11 @@
 
 use crate::error::AgentError;
 use crate::holders::Holders;
+use forebay_client::remote::AttachError;
+use forebay_fuse::{MountError, UnmountError};
 use forebay_model::ids::InstanceId;
+use forebay_server::net::{HostError, StartError};
+use forebay_wire::FsError;
 use std::io;
 use std::path::PathBuf;
 
@@ -114,7 +118,125 @@ pub enum NodeError {
         /// Why.
         source: io::Error,
     },
+    /// The directory that says which process serves cannot be used.
+    #[error("cannot use {path:?}: {source}")]
+    State {
+        /// The directory or a file in it.
+        path: PathBuf,
+        /// Why not.
+        source: io::Error,
+    },
+    /// Another process serves with the same state directory.
+    #[error("process {pid} serves with {state:?} already")]
+    Serves {
+        /// The state directory.
+        state: PathBuf,
+        /// That process.
+        pid: String,
+    },
+    /// The limits of the process cannot be had.
+    #[error("cannot raise the number of files that may be open: {source}")]
+    Limits {
+        /// Why.
+        source: FsError,
+    },
+    /// A fragment cannot be opened.
+    #[error(
+        "cannot open the fragment {path:?} of instance {instance}: {}",
+        match source { FsError::Busy => "another process has it open".to_owned(), other => other.to_string() }
+    )]
+    Fragment {
+        /// The instance.
+        instance: String,
+        /// Its fragment.
+        path: PathBuf,
+        /// Why.
+        source: FsError,
+    },
+    /// The name of an address has no number.
+    #[error("cannot listen at {host}: {source}")]
+    Unresolved {
+        /// The address.
+        host: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The sockets cannot be asked.
+    #[error("cannot find out where the server listens: {source}")]
+    Listen {
+        /// Why.
+        source: io::Error,
+    },
+    /// The system has no thread left.
+    #[error("cannot start a thread: {source}")]
+    Thread {
+        /// Why.
+        source: io::Error,
+    },
+    /// The server does not start.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// A namespace is not served.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The servers are not reached, or refuse.
+    #[error("cannot attach {instance}/{namespace}: {source}")]
+    Attach {
+        /// The instance.
+        instance: String,
+        /// Its namespace.
+        namespace: String,
+        /// Why.
+        source: AttachError,
+    },
+    /// The servers do not say how things are.
+    #[error("cannot ask for the status of {instance}: {source}")]
+    Status {
+        /// The instance.
+        instance: String,
+        /// Why.
+        source: FsError,
+    },
+    /// The kernel does not mount.
+    #[error(transparent)]
+    Mount(#[from] MountError),
+    /// The mount did not end well.
+    #[error(transparent)]
+    Served(#[from] UnmountError),
     /// The mount table cannot be read.
     #[error(transparent)]
     Agent(#[from] AgentError),
+}
+
+impl NodeError {
+    /// A file that somebody wrote is to be changed.
+    pub fn is_about_input(&self) -> bool {
+        match self {
+            NodeError::Read { .. }
+            | NodeError::TooLarge { .. }
+            | NodeError::Syntax { .. }
+            | NodeError::Value { .. }
+            | NodeError::Exposed { .. }
+            | NodeError::Foreign { .. }
+            | NodeError::Unusable { .. }
+            | NodeError::Disagree { .. }
+            | NodeError::Unresolved { .. } => true,
+            NodeError::NotOurs { .. }
+            | NodeError::InUse { .. }
+            | NodeError::Unmount { .. }
+            | NodeError::State { .. }
+            | NodeError::Serves { .. }
+            | NodeError::Limits { .. }
+            | NodeError::Fragment { .. }
+            | NodeError::Listen { .. }
+            | NodeError::Start(_)
+            | NodeError::Thread { .. }
+            | NodeError::Host(_)
+            | NodeError::Attach { .. }
+            | NodeError::Status { .. }
+            | NodeError::Mount(_)
+            | NodeError::Served(_)
+            | NodeError::Agent(_) => false,
+        }
+    }
 }

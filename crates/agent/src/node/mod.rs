@@ -3,20 +3,30 @@
 //! Two files, both TOML, both read and never written: the configuration of a server ([`ServerConfig`]) and the description
 //! of an instance for its clients ([`InstanceFile`]). Unknown keys are refused with their line. Secrets are not in them but
 //! in files of their own ([`read_secret`]), which nobody but their owner may read.
+//!
+//! What they say is carried out by [`ServerNode`] and [`ClientMount`], each in a process of its own.
 
+mod client;
 mod document;
 mod endpoint;
 mod error;
 mod fsck;
 mod instance_file;
+mod remote;
+mod running;
 mod secret;
+mod server;
 mod server_config;
+mod sweeper;
 mod umount;
 
+pub use client::{ClientMount, MountWishes, status};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::NodeError;
 pub use fsck::{CheckedInstance, checked_instances};
 pub use instance_file::{Cache, InstanceFile};
+pub use running::Whereabouts;
 pub use secret::read_secret;
+pub use server::ServerNode;
 pub use server_config::{InstanceConfig, NamespaceConfig, ServerAddress, ServerConfig};
 pub use umount::unmount;

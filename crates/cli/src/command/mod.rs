@@ -3,12 +3,14 @@
 pub mod check;
 pub mod config;
 pub mod fsck;
+pub mod mount;
 pub mod persistent;
 pub mod recover;
 pub mod run;
 pub mod script_file;
 pub mod serve;
 pub mod shell;
+pub mod status;
 pub mod umount;
 
 use crate::args::{Arguments, Command};
@@ -33,6 +35,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Recover(recover) => recover::recover(places, &recover),
         Command::Config(pool) => config::config(places, &pool),
         Command::Serve(serve) => serve::serve(places, &serve),
+        Command::Mount(mount) => mount::mount(&mount),
+        Command::Status(status) => status::status(&status),
         Command::Umount(umount) => umount::umount(&umount),
         Command::Fsck(fsck) => fsck::fsck(places, &fsck),
         Command::InstanceProcess { arguments } => return forebay_agent::process::main(arguments),
