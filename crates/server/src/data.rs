@@ -11,6 +11,7 @@
 //!
 //! Any thread may call. Lock order: the table of shares, then nothing.
 
+mod given;
 mod list;
 mod paths;
 pub(crate) mod share;
