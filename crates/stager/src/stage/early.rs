@@ -11,9 +11,9 @@ use super::copy::Large;
 use super::run::Run;
 
 /// Work for the disk that is worth a sync of its own, in bytes.
-const STEP_BYTES: u64 = 64 << 20;
+const STEP_BYTES: u64 = 128 << 20;
 /// What making a file counts for.
-const FILE_BYTES: u64 = 32 << 10;
+const FILE_BYTES: u64 = 64 << 10;
 
 /// See the module.
 pub struct Early<'r> {
