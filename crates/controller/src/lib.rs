@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod cluster;
 pub mod error;
 pub mod job;
 pub mod process;

@@ -1,0 +1,223 @@
+//! What the driver of the cluster's controller has to carry out.
+//!
+//! In this order: [`Effect::Store`] comes first and must be durable before anything after it is begun; a driver that
+//! cannot store ends, and starts again from the registry. Everything else may be lost in a crash: lists are sent again
+//! when an agent's heartbeat shows an old one, who waited for an answer asks again, observers read anew.
+
+use super::refusal::Refusal;
+use super::request::RequestId;
+use super::row::{Change, FragmentStep, StageRow, TaskId};
+use crate::request::AccessRequest;
+use forebay_model::ids::*;
+use forebay_model::state::ObjectState;
+use forebay_model::units::Bytes;
+use serde::{Deserialize, Serialize};
+
+/// Something to carry out.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Write these changes, all or none.
+    Store(Vec<Change>),
+    /// Send a node its list of orders.
+    Hand(List),
+    /// Ask an agent to register: it is not known, or was taken for lost.
+    AskToRegister {
+        /// Its node.
+        node: String,
+    },
+    /// Answer a request.
+    Answer {
+        /// The request.
+        request: RequestId,
+        /// The answer.
+        answer: Result<Answer, Refusal>,
+    },
+    /// Tell observers.
+    Notice(Notice),
+    /// Write to the log.
+    Log {
+        /// Uid of who asked; `None` for an agent.
+        uid: Option<u32>,
+        /// What was refused or went wrong, and why.
+        text: String,
+    },
+}
+
+/// An answer.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// It is so.
+    Done,
+    /// Size of the job's space.
+    Size(Bytes),
+    /// Variables of the job's environment.
+    Paths(Vec<(String, String)>),
+    /// It will be so; the id of what is made.
+    Accepted {
+        /// Which table.
+        kind: ObjectKind,
+        /// Its id there.
+        id: u64,
+    },
+}
+
+/// A kind of object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectKind {
+    /// A session.
+    Session,
+    /// An instance.
+    Instance,
+    /// A configuration.
+    Configuration,
+    /// A registration.
+    Registration,
+    /// An activation.
+    Activation,
+    /// A staging.
+    Stage,
+}
+
+impl ObjectKind {
+    /// The word for it.
+    pub fn name(self) -> &'static str {
+        match self {
+            ObjectKind::Session => "session",
+            ObjectKind::Instance => "instance",
+            ObjectKind::Configuration => "configuration",
+            ObjectKind::Registration => "registration",
+            ObjectKind::Activation => "activation",
+            ObjectKind::Stage => "staging",
+        }
+    }
+}
+
+/// Something observers may want to know.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "notice", rename_all = "snake_case")]
+pub enum Notice {
+    /// A session is new, changed its state, or (`None`) is gone.
+    Session {
+        /// Id.
+        id: SessionId,
+        /// Token.
+        token: String,
+        /// Uid of the owner, the only user who may see this.
+        owner: u32,
+        /// State.
+        state: Option<ObjectState>,
+    },
+    /// An agent is there or was lost.
+    Node {
+        /// Its node.
+        node: String,
+        /// It answers.
+        online: bool,
+    },
+    /// A fragment came to another step.
+    Fragment {
+        /// Id.
+        id: FragmentId,
+        /// Its node.
+        node: String,
+        /// Its step.
+        step: FragmentStep,
+    },
+}
+
+/// Everything that one agent is to do at present.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct List {
+    /// The node.
+    pub node: String,
+    /// The registration of the agent that this is for.
+    pub incarnation: u64,
+    /// Orders the lists: a list with a smaller number is old.
+    pub number: u64,
+    /// The orders.
+    pub orders: Vec<Order>,
+}
+
+/// One order to an agent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Order {
+    /// Names it.
+    pub task: TaskId,
+    /// Break it off and report that it failed.
+    pub cancel: bool,
+    /// What is to be done.
+    pub work: Work,
+}
+
+/// What an agent does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "work", rename_all = "snake_case")]
+pub enum Work {
+    /// Make a fragment, if it is not there.
+    MakeFragment {
+        /// Its id.
+        fragment: FragmentId,
+        /// Its instance.
+        instance: InstanceId,
+        /// Its size.
+        bytes: Bytes,
+        /// Uid of the owner.
+        owner: u32,
+    },
+    /// Run a fragment's file servers.
+    Serve {
+        /// The fragment.
+        fragment: FragmentId,
+        /// Its instance.
+        instance: InstanceId,
+    },
+    /// Stop the servers of a fragment and remove it, if it is there.
+    RemoveFragment {
+        /// The fragment.
+        fragment: FragmentId,
+    },
+    /// Mount.
+    Mount {
+        /// The activation.
+        activation: ActivationId,
+        /// Where.
+        path: String,
+        /// What.
+        target: Target,
+    },
+    /// Unmount, if it is mounted, also when something still holds it.
+    Unmount {
+        /// The activation.
+        activation: ActivationId,
+    },
+    /// Copy.
+    Stage {
+        /// What, and where to.
+        stage: Box<StageRow>,
+        /// As this user.
+        uid: u32,
+        /// With this group.
+        gid: u32,
+        /// The configuration that the instance's path is in.
+        target: Target,
+    },
+}
+
+/// How a configuration is reached.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Target {
+    /// The configuration.
+    pub configuration: ConfigurationId,
+    /// Its instance.
+    pub instance: InstanceId,
+    /// Mode and limits.
+    pub access: AccessRequest,
+    /// The tree: the one of this client in private mode.
+    pub namespace: NamespaceId,
+    /// The fragment with the tree.
+    pub metadata: FragmentId,
+    /// All fragments in their order, with their nodes.
+    pub fragments: Vec<(FragmentId, String)>,
+}

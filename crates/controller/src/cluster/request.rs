@@ -1,0 +1,275 @@
+//! What can be asked of the cluster's controller.
+//!
+//! Plain values. The directives of a script are typed already when they come here; who asks comes with the request and
+//! is judged by the core, not by the front that brought it.
+
+use crate::request::{AccessRequest, StageDirection, StageKind};
+use forebay_model::allocate::Strategy;
+use forebay_model::capacity::Capacity;
+use forebay_model::ids::*;
+use forebay_model::objects::ConfigurationType;
+use serde::{Deserialize, Serialize};
+
+/// Names a request while its sender waits. Chosen by the driver; never used twice within one run of the controller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct RequestId(pub u64);
+
+/// Who asks, as the operating system or MUNGE said.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Caller {
+    /// Uid.
+    pub uid: u32,
+}
+
+/// A request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "request", rename_all = "snake_case")]
+pub enum Request {
+    /// Make a job's session and space. Answered when its space is there.
+    Setup(Setup),
+    /// Do the job's stage-ins. Answered when all are done.
+    DataIn {
+        /// The job.
+        token: String,
+    },
+    /// How large the job's space really is.
+    RealSize {
+        /// The job.
+        token: String,
+    },
+    /// The job's environment.
+    Paths {
+        /// The job.
+        token: String,
+    },
+    /// Mount on these nodes. Answered when everything is mounted everywhere.
+    PreRun {
+        /// The job.
+        token: String,
+        /// Its client nodes.
+        hosts: Vec<String>,
+    },
+    /// Unmount.
+    PostRun {
+        /// The job.
+        token: String,
+    },
+    /// Do the job's stage-outs.
+    DataOut {
+        /// The job.
+        token: String,
+    },
+    /// End a job, or destroy a persistent instance. Answered when all is gone.
+    Teardown {
+        /// The job, or the name of the instance.
+        token: String,
+        /// Give up what is still to be staged out.
+        hurry: bool,
+    },
+    /// Make a persistent instance.
+    CreatePersistent(CreatePersistent),
+    /// Make a session by hand.
+    CreateSession {
+        /// What it is known by; may not begin with a digit.
+        token: String,
+        /// Uid of its owner.
+        owner: u32,
+        /// Gid.
+        group: u32,
+        /// Client nodes. Only operators may name some.
+        hosts: Vec<String>,
+    },
+    /// Make an instance on a session.
+    CreateInstance {
+        /// The session.
+        session: SessionId,
+        /// Label.
+        label: String,
+        /// Its space.
+        space: Space,
+    },
+    /// Make a configuration on an instance.
+    CreateConfiguration {
+        /// The instance.
+        instance: InstanceId,
+        /// Type.
+        kind: ConfigurationType,
+        /// Mode and limits.
+        access: AccessRequest,
+    },
+    /// Mount a configuration on the session's client nodes.
+    CreateActivation {
+        /// The session.
+        session: SessionId,
+        /// The configuration.
+        configuration: ConfigurationId,
+    },
+    /// Take an object away.
+    Remove {
+        /// Which one.
+        object: ObjectId,
+        /// Give up what is still to be staged out.
+        hurry: bool,
+    },
+    /// Let teardown no longer wait for stage-outs of this registration.
+    NoWait {
+        /// The registration.
+        registration: RegistrationId,
+    },
+    /// Stage in or out while the job runs.
+    Stage {
+        /// The session.
+        session: SessionId,
+        /// Its configuration.
+        configuration: ConfigurationId,
+        /// What.
+        stage: Stage,
+    },
+    /// Break a staging off.
+    StageTerminate {
+        /// The staging.
+        stage: super::row::StageId,
+    },
+    /// Make a pool.
+    CreatePool {
+        /// Name.
+        name: String,
+        /// Size of a granule, above zero.
+        granularity: forebay_model::units::Bytes,
+    },
+    /// Put a node into a pool, or into none.
+    AssignNode {
+        /// The node.
+        node: String,
+        /// The pool.
+        pool: Option<String>,
+    },
+    /// Take no new fragments on a node, or take them again.
+    Drain {
+        /// The node.
+        node: String,
+        /// Drain it.
+        drain: bool,
+    },
+    /// Give up a lost node with everything on it.
+    ForgetNode {
+        /// The node.
+        node: String,
+    },
+    /// Try again what blew its fuse.
+    Retry {
+        /// The session.
+        session: SessionId,
+    },
+}
+
+/// An object that can be taken away.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ObjectId {
+    /// A session with all that belongs to it.
+    Session(SessionId),
+    /// An activation: unmount.
+    Activation(ActivationId),
+    /// A registration.
+    Registration(RegistrationId),
+}
+
+/// A job's session and space.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Setup {
+    /// The job.
+    pub token: String,
+    /// Who asks: `SLURM`.
+    pub creator: String,
+    /// Uid of the job's owner.
+    pub owner: u32,
+    /// Gid of the job's owner.
+    pub group: u32,
+    /// Space of its own.
+    pub space: Option<Space>,
+    /// Names of persistent instances.
+    pub attach: Vec<String>,
+    /// Stagings, in the order of the script.
+    pub stages: Vec<Stage>,
+    /// The script has `#DW swap`.
+    pub swap: bool,
+}
+
+/// A persistent instance.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CreatePersistent {
+    /// Its name: token of its session and label.
+    pub name: String,
+    /// Who asks: `CLI`.
+    pub creator: String,
+    /// Uid of the owner.
+    pub owner: u32,
+    /// Gid of the owner.
+    pub group: u32,
+    /// Its space.
+    pub space: Space,
+}
+
+/// Space to be allocated.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Space {
+    /// At least this much, rounded up to granules; or so many whole nodes.
+    pub capacity: Capacity,
+    /// `None` is the default pool.
+    pub pool: Option<String>,
+    /// How nodes are chosen.
+    pub strategy: Strategy,
+    /// What it is used as.
+    pub kind: ConfigurationType,
+    /// One configuration each, no mode twice.
+    pub access: Vec<AccessRequest>,
+}
+
+/// A staging.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stage {
+    /// Which way.
+    pub direction: StageDirection,
+    /// What is staged.
+    pub kind: StageKind,
+    /// The persistent instance that it goes to or comes from; `None` is the job's own.
+    pub persistent: Option<String>,
+    /// Absolute path on the parallel file system.
+    pub pfs: Vec<u8>,
+    /// Path in the instance, relative.
+    pub instance_path: Vec<u8>,
+    /// A missing or unreadable file is no failure.
+    pub tolerate_errors: bool,
+}
+
+impl Request {
+    /// The word for it in logs.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Request::Setup(_) => "setup",
+            Request::DataIn { .. } => "data_in",
+            Request::RealSize { .. } => "real_size",
+            Request::Paths { .. } => "paths",
+            Request::PreRun { .. } => "pre_run",
+            Request::PostRun { .. } => "post_run",
+            Request::DataOut { .. } => "data_out",
+            Request::Teardown { .. } => "teardown",
+            Request::CreatePersistent(_) => "create_persistent",
+            Request::CreateSession { .. } => "create session",
+            Request::CreateInstance { .. } => "create instance",
+            Request::CreateConfiguration { .. } => "create configuration",
+            Request::CreateActivation { .. } => "create activation",
+            Request::Remove { .. } => "remove",
+            Request::NoWait { .. } => "update registration",
+            Request::Stage { .. } => "stage",
+            Request::StageTerminate { .. } => "stage terminate",
+            Request::CreatePool { .. } => "create pool",
+            Request::AssignNode { .. } => "assign node",
+            Request::Drain { .. } => "drain node",
+            Request::ForgetNode { .. } => "forget node",
+            Request::Retry { .. } => "retry",
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What the configuration says, as far as the core depends on it.
+
+use forebay_model::units::Bytes;
+use std::collections::BTreeSet;
+
+/// Where clients find their mounts, unless the configuration says otherwise. Darshan includes this path.
+pub const MOUNT_ROOT: &str = "/var/opt/cray/dws/mounts/batch";
+
+/// The configuration. Not stored: it is read anew at every start.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Names this registry. Agents that hold fragments of another one are not admitted.
+    pub registry: String,
+    /// Uids that may do everything. Root always may.
+    pub operators: BTreeSet<u32>,
+    /// Uids that the workload manager calls with.
+    pub workload_managers: BTreeSet<u32>,
+    /// Directory of the mounts on clients; absolute, without a slash at the end.
+    pub mount_root: String,
+    /// Pools with the size of their granules; the first one is the default.
+    pub pools: Vec<(String, Bytes)>,
+}
+
+impl Settings {
+    /// The pool of requests that name none.
+    pub fn default_pool(&self) -> Option<&str> {
+        self.pools.first().map(|(name, _)| name.as_str())
+    }
+
+    /// Whether this uid may do everything.
+    pub fn is_operator(&self, uid: u32) -> bool {
+        uid == 0 || self.operators.contains(&uid)
+    }
+
+    /// Whether this uid may ask what the workload manager asks.
+    pub fn is_workload_manager(&self, uid: u32) -> bool {
+        self.is_operator(uid) || self.workload_managers.contains(&uid)
+    }
+}

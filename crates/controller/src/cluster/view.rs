@@ -1,0 +1,176 @@
+//! What can be seen of the state, as dwstat shows it.
+//!
+//! Users see their own sessions with all that belongs to them, and public instances; operators and the workload manager
+//! see everything. Pools and nodes are seen by all.
+
+use super::row::*;
+use super::state::State;
+use crate::registry::Snapshot;
+use forebay_model::allocate::totals;
+use forebay_model::ids::*;
+use forebay_model::objects::*;
+use forebay_model::pool::NodeSpace;
+
+/// The objects that this uid may see.
+pub fn snapshot(state: &State, viewer: u32) -> Snapshot {
+    let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
+    Snapshot {
+        pools: pools(state),
+        nodes: state.tables.nodes.values().map(|row| node(state, row)).collect(),
+        sessions: view.sessions(),
+        instances: view.instances(),
+        configurations: view.configurations(),
+        fragments: view.fragments(),
+        namespaces: view.namespaces(),
+        registrations: view.registrations(),
+        activations: view.activations(),
+    }
+}
+
+/// The pools, the default one first.
+pub fn pools(state: &State) -> Vec<Pool> {
+    let default = state.settings.default_pool();
+    let mut rows: Vec<&PoolRow> = state.tables.pools.values().collect();
+    rows.sort_by_key(|row| Some(row.name.as_str()) != default);
+    rows.into_iter().map(|row| pool(state, row)).collect()
+}
+
+fn pool(state: &State, row: &PoolRow) -> Pool {
+    let nodes = state.links.nodes.of(&row.name).filter_map(|name| state.tables.nodes.get(name));
+    let spaces: Vec<NodeSpace> = nodes.map(|node| state.space_of(node)).collect();
+    let (free, quantity) = totals(&spaces);
+    Pool { name: row.name.clone(), granularity: row.granularity, quantity, free }
+}
+
+fn node(state: &State, row: &NodeRow) -> Node {
+    let fragments = state.links.fragments_on.of(&row.name).filter_map(|id| state.tables.fragments.get(id));
+    let instances: std::collections::BTreeSet<InstanceId> = fragments.map(|row| row.instance).collect();
+    Node {
+        name: row.name.clone(),
+        pool: row.pool.clone(),
+        online: row.online,
+        drain: row.drain,
+        granularity: row.granularity,
+        capacity: row.capacity,
+        instances: instances.len() as u64,
+        activations: state.links.mounts_on.count(&row.name) as u64,
+    }
+}
+
+struct View<'s> {
+    state: &'s State,
+    viewer: u32,
+    all: bool,
+}
+
+impl View<'_> {
+    fn sees_session(&self, id: SessionId) -> bool {
+        self.all || self.state.tables.sessions.get(&id).is_some_and(|row| row.owner == self.viewer)
+    }
+
+    fn sees_instance(&self, id: InstanceId) -> bool {
+        let row = self.state.tables.instances.get(&id);
+        self.all || row.is_some_and(|row| row.public || row.owner == self.viewer)
+    }
+
+    fn sees_configuration(&self, id: ConfigurationId) -> bool {
+        let row = self.state.tables.configurations.get(&id);
+        row.is_some_and(|row| self.sees_instance(row.instance))
+    }
+
+    fn sessions(&self) -> Vec<Session> {
+        let rows = self.state.tables.sessions.values().filter(|row| self.sees_session(row.id));
+        let session = |row: &SessionRow| Session {
+            id: row.id,
+            state: row.state,
+            token: row.token.clone(),
+            creator: row.creator.clone(),
+            owner: row.owner,
+            created: row.created,
+            expiration: 0,
+            nodes: row.hosts.len() as u64,
+        };
+        rows.map(session).collect()
+    }
+
+    fn instances(&self) -> Vec<Instance> {
+        let rows = self.state.tables.instances.values().filter(|row| self.sees_instance(row.id));
+        let instance = |row: &InstanceRow| Instance {
+            id: row.id,
+            state: row.state,
+            session: row.session,
+            bytes: row.bytes,
+            nodes: self.state.links.fragments.count(&row.id) as u64,
+            created: row.created,
+            expiration: 0,
+            intact: row.intact,
+            label: row.label.clone(),
+            public: row.public,
+            configurations: self.state.links.configurations.count(&row.id) as u64,
+        };
+        rows.map(instance).collect()
+    }
+
+    fn configurations(&self) -> Vec<Configuration> {
+        let rows = self.state.tables.configurations.values().filter(|row| self.sees_instance(row.instance));
+        let configuration = |row: &ConfigurationRow| Configuration {
+            id: row.id,
+            state: row.state,
+            instance: row.instance,
+            kind: row.kind,
+            access_mode: row.access.mode,
+            backing_path: None,
+            activations: self.state.links.activated.count(&row.id) as u64,
+        };
+        rows.map(configuration).collect()
+    }
+
+    fn fragments(&self) -> Vec<Fragment> {
+        let rows = self.state.tables.fragments.values().filter(|row| self.sees_instance(row.instance));
+        let fragment = |row: &FragmentRow| Fragment {
+            id: row.id,
+            state: row.state,
+            instance: row.instance,
+            capacity: row.bytes,
+            node: row.node.clone(),
+        };
+        rows.map(fragment).collect()
+    }
+
+    fn namespaces(&self) -> Vec<Namespace> {
+        let rows = self.state.tables.namespaces.values();
+        let namespace = |row: &NamespaceRow| Namespace {
+            id: row.id,
+            state: row.state,
+            configuration: row.configuration,
+            fragment: row.fragment,
+            span: row.span,
+        };
+        rows.filter(|row| self.sees_configuration(row.configuration)).map(namespace).collect()
+    }
+
+    fn registrations(&self) -> Vec<Registration> {
+        let rows = self.state.tables.registrations.values().filter(|row| self.sees_session(row.session));
+        let registration = |row: &RegistrationRow| Registration {
+            id: row.id,
+            state: row.state,
+            session: row.session,
+            configuration: row.configuration,
+            wait: row.wait,
+        };
+        rows.map(registration).collect()
+    }
+
+    fn activations(&self) -> Vec<Activation> {
+        let rows = self.state.tables.activations.values().filter(|row| self.sees_session(row.session));
+        let activation = |row: &ActivationRow| Activation {
+            id: row.id,
+            state: row.state,
+            session: row.session,
+            configuration: row.configuration,
+            nodes: self.state.links.mounts.count(&row.id) as u64,
+            mount: row.mount.clone(),
+        };
+        rows.map(activation).collect()
+    }
+}
