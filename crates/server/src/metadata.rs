@@ -41,7 +41,7 @@ use forebay_wire::{DataService, FileId, FsError, Ino, Result, Sharing};
 use reach::Unsettled;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use stub::LocalStub;
 use sweep::Walk;
@@ -84,6 +84,8 @@ pub struct Tree {
     unlinked: Option<OwnedFd>,
     /// Those of them that were claimed again after a restart, until they are opened or the time for it is over.
     reclaimed: Mutex<HashMap<Ino, Arc<LocalStub>>>,
+    /// Files without a name are left to the next start.
+    is_left: AtomicBool,
     itself: Weak<Tree>,
 }
 
@@ -130,6 +132,7 @@ impl Tree {
             walk: Mutex::new(walk),
             unlinked,
             reclaimed: Mutex::default(),
+            is_left: AtomicBool::new(false),
             itself: itself.clone(),
         }))
     }

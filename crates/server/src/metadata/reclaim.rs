@@ -17,6 +17,7 @@ use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::os::fd::OwnedFd;
+use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// What a client says that it holds.
@@ -149,6 +150,19 @@ impl Tree {
         let stub = self.adopt(LocalStub::new(tree, fd, &stat, annotation, Accounting::default()));
         stub.lost_its_name();
         Ok(Some(stub))
+    }
+
+    /// The server ends while clients still have files open: those without a name are left to the next start, where they
+    /// can be claimed. Only of a shared tree.
+    pub fn leave(&self) {
+        self.is_left.store(true, SeqCst);
+        // Outside the lock: each of them holds the tree.
+        let claimed: Vec<_> = self.reclaimed().drain().collect();
+        drop(claimed);
+    }
+
+    pub(super) fn leaves_unlinked(&self) -> bool {
+        self.unlinked.is_some() && self.is_left.load(SeqCst)
     }
 
     /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.

@@ -206,6 +206,9 @@ impl LocalStub {
 
     /// Removes the content of a file without a name. Nobody else holds the stub.
     fn purge(&self) {
+        if self.tree.leaves_unlinked() {
+            return;
+        }
         self.tree.forget_unlinked(self.ino);
         match self.annotation().striped {
             Some((file, layout)) => self.tree.purge(file, layout),

@@ -176,6 +176,7 @@ impl Home {
     /// Nobody is served any more. Sessions stay in the list: they are awaited after the next start.
     pub(crate) fn close(&self) {
         self.is_closing.store(true, SeqCst);
+        self.hosted.metadata.leave();
         self.recovery.abandon();
         let sessions: Vec<_> = {
             let mut members = self.members();

@@ -170,3 +170,55 @@ fn a_server_stops_while_somebody_waits() {
     place.stop();
     assert_eq!(waiting.join().unwrap(), None, "{asked:?} was answered by a server that ended");
 }
+
+#[test]
+fn a_file_without_a_name_is_taken_up_again_or_goes() {
+    let mut place = Place::new(Duration::from_millis(1500));
+    let (mut first, _) = come(&place, 1);
+    let (mut second, _) = come(&place, 2);
+    let create = |text: &str| MetadataRequest::Create {
+        who: me(),
+        parent: Ino::ROOT,
+        name: name(text),
+        mode: 0o100_644,
+        flags: OpenFlags::READ_WRITE,
+    };
+    let open = |connection: &mut Connection, text: &str| {
+        let Reply::Opened { opened } = connection.ask(create(text)) else { panic!() };
+        let write = MetadataRequest::WriteInline { handle: opened.handle, offset: 0 };
+        assert_eq!(connection.ask_with(write, &vec![7; 1 << 20]).0, Reply::Size { bytes: 1 << 20 });
+        assert_eq!(connection.ask(unlink(text)), Reply::Done);
+        opened
+    };
+    let free = |connection: &mut Connection| match connection.ask(MetadataRequest::Statfs) {
+        Reply::Space { space } => space.blocks_free * u64::from(space.block_size),
+        other => panic!("{other:?}"),
+    };
+    let before = free(&mut first);
+    let kept = open(&mut first, "kept");
+    open(&mut second, "lost");
+    assert_eq!(free(&mut first), before - (2 << 20));
+    place.stop();
+    place.start();
+    let (mut first, _) = come(&place, 1);
+    let claim = Claim { ino: kept.attr.ino, generation: kept.attr.generation, count: 1, place: None };
+    let wrong = Claim { generation: 1, ..claim.clone() };
+    let reclaim = MetadataRequest::Reclaim { items: vec![wrong, claim] };
+    assert_eq!(first.ask(reclaim), Reply::Claimed { gone: vec![kept.attr.ino] });
+    let open = MetadataRequest::Open {
+        who: me(),
+        ino: kept.attr.ino,
+        flags: OpenFlags::READ_WRITE,
+        reclaim: Some(kept.handle),
+    };
+    assert!(matches!(first.ask(open), Reply::Opened { .. }));
+    assert_eq!(first.ask(MetadataRequest::ReclaimDone), Reply::Done);
+    let read = MetadataRequest::ReadInline { handle: kept.handle, offset: 0, length: 2 << 20 };
+    assert_eq!(first.ask_with(read, &[]).1, vec![7; 1 << 20]);
+    // The second client does not come back. What it alone had open goes, when it is awaited no more.
+    while free(&mut first) != before - (1 << 20) {
+        std::thread::yield_now();
+    }
+    assert_eq!(first.ask(MetadataRequest::Close { handle: kept.handle }), Reply::Done);
+    assert_eq!(free(&mut first), before);
+}
