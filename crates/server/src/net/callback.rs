@@ -34,9 +34,10 @@ fn say(stream: &mut Stream, session: &Session, is_over: &AtomicBool) {
     while let Some((ticket, message)) = outbox.next(taker, enough) {
         let sent = send(stream, message.kind(), ticket.0, |body| message.encode(body), &[]);
         if sent.is_err() || !outbox.is_answered(taker, ticket, enough) {
-            return;
+            break;
         }
     }
+    outbox.leave(taker);
 }
 
 fn hear(stream: &mut Stream, inbox: &mut Inbox, session: &Session) {

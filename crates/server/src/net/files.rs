@@ -68,8 +68,14 @@ pub(crate) fn create(
         Some(stub) => stub,
         None => asking.guard(who).open(who.caller(), attr.ino, flags)?,
     };
-    let _writing = flags.writable().then(|| start_writing(asking, attr.ino));
-    keep_open(asking, attr.ino, flags, stub, None, attr)
+    if flags.writable() {
+        start_writing(asking, attr.ino);
+    }
+    let opened = keep_open(asking, attr.ino, flags, stub, None, attr);
+    if opened.is_err() && flags.writable() {
+        asking.home.closed_for_writing(attr.ino, asking.session);
+    }
+    opened
 }
 
 pub(crate) fn open(

@@ -249,8 +249,12 @@ impl Home {
         members.by_id.get(id).map(|member| member.session.clone())
     }
 
-    /// How long a client may show an object without asking; asked for before the object is looked at.
+    /// How long a client may show an object without asking; asked for before the object is looked at. Not at all when it
+    /// could not be told of a change: then every change would have to wait for the end of the grant.
     pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
+        if !session.outbox.is_taken() {
+            return 0;
+        }
         let now = self.now();
         self.grants().grant(ino, session.number, now)
     }

@@ -26,6 +26,8 @@ struct State<M> {
     first: u64,
     /// Who takes: the last connection that came.
     taker: u64,
+    /// That connection is there.
+    is_taken: bool,
     closed: bool,
 }
 
@@ -42,7 +44,7 @@ pub(crate) struct Outbox<M> {
 
 impl<M: Clone> Outbox<M> {
     pub(crate) fn new() -> Outbox<M> {
-        let state = State { messages: VecDeque::new(), first: 0, taker: 0, closed: false };
+        let state = State { messages: VecDeque::new(), first: 0, taker: 0, is_taken: false, closed: false };
         Outbox { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -79,8 +81,22 @@ impl<M: Clone> Outbox<M> {
     pub(crate) fn take_over(&self) -> Taker {
         let mut state = self.lock();
         state.taker += 1;
+        state.is_taken = true;
         self.changed.notify_all();
         Taker(state.taker)
+    }
+
+    /// A connection takes no more messages.
+    pub(crate) fn leave(&self, taker: Taker) {
+        let mut state = self.lock();
+        if state.taker == taker.0 {
+            state.is_taken = false;
+        }
+    }
+
+    /// Messages are taken: the client can be told something.
+    pub(crate) fn is_taken(&self) -> bool {
+        self.lock().is_taken
     }
 
     /// Waits for the next message to send; `None` when somebody else takes them, the outbox was closed, or `enough` says
@@ -162,6 +178,10 @@ mod tests {
         assert!(outbox.answered_by(ticket, Instant::now()) && outbox.is_answered(taker, ticket, || false));
         assert_eq!(outbox.next(taker, || false).map(|(_, message)| message), Some("second"));
         assert_eq!(outbox.next(taker, || true), None);
+        outbox.leave(before);
+        assert!(outbox.is_taken(), "another connection left");
+        outbox.leave(taker);
+        assert!(!outbox.is_taken());
     }
 
     #[test]

@@ -58,7 +58,7 @@ pub(crate) fn metadata(stream: &mut Stream, inbox: &mut Inbox, member: &Member, 
         if !header.flags.one_way && say(stream, header.request, &answer.reply, answer.bulk()).is_err() {
             return;
         }
-        if is_goodbye {
+        if is_goodbye || matches!(answer.reply, Reply::Malformed { .. }) {
             return;
         }
         // An answer that is kept in its slot keeps its buffer too.
