@@ -113,7 +113,7 @@ impl ServerNode {
         let sweeper = Sweeper::start(tree.clone()).map_err(|source| NodeError::Thread { source })?;
         self.sweepers.push(sweeper);
         Ok(HostedTree {
-            tree,
+            metadata: tree,
             data,
             max_files: namespace.spec.limits.max_files,
             sessions: Some(sessions(instance, namespace)),
