@@ -15,7 +15,7 @@ use super::reach::Reach;
 use super::stub::LocalStub;
 use crate::host::host;
 use forebay_model::layout::Layout;
-use forebay_wire::{Attr, FileId, Ino, Result, Sharing, Stub, Timestamp};
+use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Stub, Timestamp};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
@@ -205,6 +205,8 @@ impl Tree {
                 return Ok(now.shown(attr));
             }
         }
+        // It may have been settled after the stub was looked at: what the stub says now is right.
+        let attr = self.looked_at_again(attr)?;
         let known = self.table().get(attr.ino).and_then(|entry| entry.blocks);
         let blocks = match known {
             Some(blocks) => blocks,
@@ -219,6 +221,18 @@ impl Tree {
         Ok(Attr { blocks, ..attr })
     }
 
+    /// Length and times as the stub has them now; unchanged if it is gone.
+    fn looked_at_again(&self, attr: Attr) -> Result<Attr> {
+        let _order = self.shared();
+        let stat = match self.object(attr.ino) {
+            Ok(object) => object.stat,
+            Err(FsError::Stale) => return Ok(attr),
+            Err(error) => return Err(error),
+        };
+        let (mtime, ctime) = (mtime_of(&stat), ctime_of(&stat));
+        Ok(Attr { size: stat.st_size as u64, mtime, ctime, ..attr })
+    }
+
     /// The stub of a file that may know more than its attributes: one that is open, or unsettled.
     fn live_stub(&self, ino: Ino, file: FileId) -> Result<Option<Arc<LocalStub>>> {
         if let Some(stub) = self.opened(ino) {
@@ -230,7 +244,7 @@ impl Tree {
         match self.open_stub(ino) {
             Ok(stub) => Ok(Some(stub)),
             // Without a name, and not open: its last attributes answer for it.
-            Err(forebay_wire::FsError::Stale) => Ok(None),
+            Err(FsError::Stale) => Ok(None),
             Err(error) => Err(error),
         }
     }
