@@ -38,6 +38,9 @@ impl Asking<'_> {
 
     fn try_to(&self, request: MetadataRequest, spare: &mut Vec<u8>) -> Result<Answer> {
         use MetadataRequest as R;
+        if !objects(&request).into_iter().flatten().all(|ino| self.session.holds(ino)) {
+            return Err(FsError::Stale);
+        }
         let tree = self.tree();
         let done = |()| Answer::from(Reply::Done);
         match request {
@@ -223,6 +226,34 @@ impl Asking<'_> {
             open_files,
             written_files,
         })
+    }
+}
+
+/// The objects that a request names by their numbers. A client has to hold them: a number that was guessed leads past
+/// the directories above it, which may be closed to who asks.
+fn objects(request: &MetadataRequest) -> [Option<Ino>; 2] {
+    use MetadataRequest as R;
+    match request {
+        R::Lookup { parent, .. }
+        | R::Mknod { parent, .. }
+        | R::Create { parent, .. }
+        | R::Mkdir { parent, .. }
+        | R::Symlink { parent, .. }
+        | R::Unlink { parent, .. }
+        | R::Rmdir { parent, .. } => [Some(*parent), None],
+        R::GetAttr { ino }
+        | R::SetAttr { ino, .. }
+        | R::ReadLink { ino }
+        | R::Open { ino, .. }
+        | R::OpenDir { ino, .. }
+        | R::GetXattr { ino, .. }
+        | R::SetXattr { ino, .. }
+        | R::ListXattr { ino, .. }
+        | R::RemoveXattr { ino, .. } => [Some(*ino), None],
+        R::Link { ino, parent, .. } => [Some(*ino), Some(*parent)],
+        R::Rename { from, to, .. } => [Some(from.0), Some(to.0)],
+        R::GetLock { request } | R::SetLock { request, .. } => [Some(request.file), None],
+        _ => [None, None],
     }
 }
 

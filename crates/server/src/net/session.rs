@@ -129,6 +129,15 @@ impl Session {
         if is_first { Referred::First } else { Referred::Again }
     }
 
+    /// The client was given this object, and has not given it back: others it may not name.
+    pub(crate) fn holds(&self, ino: Ino) -> bool {
+        let holdings = self.lock();
+        ino == Ino::ROOT
+            || holdings.references.contains_key(&ino)
+            || holdings.files.values().any(|file| file.ino == ino)
+            || holdings.directories.values().any(|directory| directory.ino == ino)
+    }
+
     /// A client says how many references it has: what it claimed before, on a connection that broke, is among them.
     pub(crate) fn claim(&self, ino: Ino, count: u64) -> Referred {
         let mut holdings = self.lock();

@@ -31,7 +31,6 @@ pub struct Welcome {
 
 pub struct Connection {
     stream: Box<dyn Wire>,
-    session: SessionId,
     requests: u64,
     sequence: u64,
     slot: u16,
@@ -125,8 +124,7 @@ pub fn connect(mut stream: Box<dyn Wire>, hello: &Hello) -> Result<(Connection, 
     match hear(&mut *stream) {
         Handshake::Welcome { mac, incarnation, .. } => {
             assert!(transcript.is_server(&secret, &mac), "the server does not know the secret");
-            let session = hello.session;
-            let connection = Connection { stream, session, requests: 0, sequence: 0, slot: 0 };
+            let connection = Connection { stream, requests: 0, sequence: 0, slot: 0 };
             Ok((connection, Welcome { boot, incarnation }))
         }
         Handshake::Refused { reason, .. } => Err(reason),
@@ -135,10 +133,6 @@ pub fn connect(mut stream: Box<dyn Wire>, hello: &Hello) -> Result<(Connection, 
 }
 
 impl Connection {
-    pub fn session(&self) -> SessionId {
-        self.session
-    }
-
     /// Uses another slot than 0.
     pub fn with_slot(mut self, slot: u16) -> Connection {
         self.slot = slot;

@@ -9,7 +9,8 @@ use forebay_wire::{
 use std::time::Duration;
 
 const LONG: Duration = Duration::from_secs(30);
-const FILE: Ino = Ino(77);
+/// A file that every client may name: locks ask for nothing else of it.
+const FILE: Ino = Ino::ROOT;
 
 fn request(owner: u64, scope: LockScope, kind: LockKind) -> LockRequest {
     LockRequest { file: FILE, owner: LockOwner(owner), scope, kind, pid: 100 + owner as u32 }

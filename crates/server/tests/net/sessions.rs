@@ -124,6 +124,11 @@ fn references_are_counted_by_session() {
     assert_eq!(second.ask(MetadataRequest::Forget { items: items.clone() }), Reply::Done);
     assert_eq!(second.ask(MetadataRequest::Forget { items }), Reply::Done);
     assert!(matches!(first.ask(MetadataRequest::GetAttr { ino: attr.ino }), Reply::Attr { .. }));
+    // What was given back may not be named any more: its number may have been guessed.
+    let stale = Reply::Failed { error: FsError::Stale };
+    assert_eq!(second.ask(MetadataRequest::GetAttr { ino: attr.ino }), stale);
+    let inside = MetadataRequest::Lookup { who: me(), parent: attr.ino, name: name("x") };
+    assert_eq!(second.ask(inside), stale);
 }
 
 #[test]

@@ -57,6 +57,7 @@ fn a_change_waits_until_those_who_may_show_the_old_have_answered() {
     let place = place_with_directory();
     let (mut shows, mut told) = (place.metadata(1), place.callback(1));
     let mut changes = place.metadata(2);
+    lookup(&mut changes, "d");
     let attr = granted(&mut shows, "d");
     let _others = place.callback(2);
     let answered = AtomicBool::new(false);
@@ -87,6 +88,7 @@ fn a_client_that_does_not_answer_delays_a_change_by_its_grant_only() {
     let place = place_with_directory();
     let (mut shows, _silent) = (place.metadata(1), place.callback(1));
     let mut changes = place.metadata(2);
+    lookup(&mut changes, "d");
     let attr = granted(&mut shows, "d");
     let asked = Instant::now();
     assert!(matches!(changes.ask(chmod(attr.ino, 0o700)), Reply::Attr { .. }));
@@ -137,6 +139,7 @@ fn who_loses_the_callback_connection_is_told_on_the_next() {
     let place = place_with_directory();
     let (mut shows, mut told) = (place.metadata(1), place.callback(1));
     let mut changes = place.metadata(2);
+    lookup(&mut changes, "d");
     let attr = granted(&mut shows, "d");
     std::thread::scope(|scope| {
         let changing = scope.spawn(|| changes.ask(chmod(attr.ino, 0o700)));
