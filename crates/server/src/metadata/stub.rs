@@ -390,3 +390,6 @@ impl Drop for LocalStub {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,61 @@
+//! What a sync of a striped file has to cover of its stub.
+
+use super::LocalStub;
+use crate::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
+use forebay_model::layout::LayoutChoice;
+use forebay_wire::{Caller, Ino, MetadataService, NewObject, OpenFlags, SetAttr, SetTime, Stub, XattrMode};
+use std::ffi::OsStr;
+use std::sync::atomic::Ordering::SeqCst;
+
+#[test]
+fn a_stub_is_synced_for_what_its_data_does_not_say() {
+    let directory = tempfile::tempdir().unwrap();
+    let spec = |n: usize| {
+        let root = directory.path().join(n.to_string());
+        std::fs::create_dir(&root).unwrap();
+        FragmentSpec { root, space: SpaceRule::Hard }
+    };
+    let fragments = Fragments::open(&[spec(0), spec(1)]).unwrap();
+    let (layout, limits) = (LayoutChoice::default(), Limits::default());
+    let services = fragments.namespace(&NamespaceSpec { name: "c1".into(), layout, limits }).unwrap();
+    let tree: &dyn MetadataService = &*services.metadata;
+    let by =
+        Caller { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), pid: 1 };
+    let object = NewObject { caller: by, mode: 0o100_600, rdev: 0 };
+    let name = OsStr::new("f");
+    let (attr, opened) = tree.create(Ino::ROOT, name, &object, OpenFlags::READ_WRITE).unwrap();
+    let ino = attr.ino;
+    let stub = opened.as_any().downcast_ref::<LocalStub>().unwrap();
+    let is_unsynced = || stub.unsynced.load(SeqCst);
+    let set = |change: SetAttr| {
+        tree.setattr(by, ino, Some(&*opened), &change).unwrap();
+    };
+    let none = SetAttr::default();
+    assert!(is_unsynced(), "it is new");
+    stub.sync(true).unwrap();
+    assert!(!is_unsynced());
+    stub.was_written(5000).unwrap();
+    stub.was_changed().unwrap();
+    tree.getattr(ino).unwrap();
+    assert!(!is_unsynced(), "the data says how long it is");
+    let key = OsStr::new("user.k");
+    let changes: [(&str, &dyn Fn()); 7] = [
+        ("cut", &|| set(SetAttr { size: Some(10), ..none })),
+        ("grown without data", &|| set(SetAttr { size: Some(90_000), ..none })),
+        ("mode", &|| set(SetAttr { mode: Some(0o640), ..none })),
+        ("owner", &|| set(SetAttr { gid: Some(by.gid), ..none })),
+        ("times", &|| set(SetAttr { mtime: Some(SetTime::Now), ..none })),
+        ("attribute", &|| tree.setxattr(by, ino, key, b"v", XattrMode::Any).unwrap()),
+        ("no attribute", &|| tree.removexattr(by, ino, key).unwrap()),
+    ];
+    for (what, change) in changes {
+        change();
+        assert!(is_unsynced(), "{what}");
+        stub.sync(false).unwrap();
+        assert!(!is_unsynced(), "{what}");
+    }
+    drop(opened);
+    let again = tree.open(by, ino, OpenFlags::READ_ONLY).unwrap();
+    let again = again.as_any().downcast_ref::<LocalStub>().unwrap();
+    assert!(again.unsynced.load(SeqCst), "what was done before it was opened is not known");
+}
