@@ -164,6 +164,11 @@ impl Connection {
         &self.socket
     }
 
+    /// Nobody has ended it, as far as is known here. What is sent on one that was ended is not carried out.
+    pub(crate) fn is_alive(&self) -> bool {
+        self.socket.is_silent()
+    }
+
     /// Sends a request and waits for its reply.
     pub(crate) fn ask(
         &mut self,

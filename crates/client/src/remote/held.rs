@@ -1,6 +1,10 @@
 //! What the client holds at the metadata server, so that it can claim it again from a server that was started anew:
 //! references to objects with a name each that they were last seen under, open files, locks.
 //!
+//! An object that is open, and a directory that leads to something held, can be claimed only as long as the server knows
+//! them: one reference to them is kept when the last one is given back here, until they are closed or nothing is left
+//! in them. A kernel does not do otherwise; others who use a volume may.
+//!
 //! Any thread; the lock is held for lookups and changes in memory only. The server's view follows ours with the replies:
 //! a reference is counted here when the reply has come, and taken off when it is given back, before the server is told.
 
@@ -9,8 +13,14 @@ use forebay_wire::{Attr, Ino, LockFamily, LockOwner, LockRange, LockRequest, Loc
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+#[derive(Default)]
 struct Reference {
+    /// As whoever uses the volume counts.
     count: u64,
+    /// Kept at the server beyond that.
+    kept: u64,
+    /// Open files of the object, and places of held objects in it.
+    pins: u64,
     generation: u64,
     place: Option<(Ino, Name)>,
 }
@@ -59,11 +69,7 @@ impl Held {
     pub(crate) fn refer(&self, attr: &Attr, parent: Ino, name: &Name) {
         let mut inner = self.lock();
         let inner = &mut *inner;
-        let reference = inner.references.entry(attr.ino).or_insert(Reference {
-            count: 0,
-            generation: attr.generation,
-            place: None,
-        });
+        let reference = inner.references.entry(attr.ino).or_default();
         reference.count += 1;
         reference.generation = attr.generation;
         let is_same = reference.place.as_ref().is_some_and(|(at, known)| *at == parent && known == name);
@@ -76,13 +82,14 @@ impl Held {
     pub(crate) fn forget(&self, ino: Ino, count: u64) -> bool {
         let mut inner = self.lock();
         let Some(reference) = inner.references.get_mut(&ino) else { return false };
-        let count = count.min(reference.count);
-        reference.count -= count;
-        if reference.count == 0 {
-            inner.move_to(ino, None);
-            inner.references.remove(&ino);
+        let mut given_back = count.min(reference.count);
+        reference.count -= given_back;
+        if reference.count == 0 && reference.kept == 0 && reference.pins > 0 && given_back > 0 {
+            reference.kept = 1;
+            given_back -= 1;
         }
-        *inner.forgotten.entry(ino).or_default() += count;
+        inner.give_back(ino, given_back);
+        inner.release(ino);
         inner.forgotten.len() >= Forgotten::MOST
     }
 
@@ -128,6 +135,7 @@ impl Held {
     pub(crate) fn opened(&self, handle: u64, file: OpenedFile, life: Option<Life>) -> bool {
         let mut inner = self.lock();
         if inner.life == life {
+            inner.references.entry(file.ino).or_default().pins += 1;
             inner.files.insert(handle, file);
         }
         inner.life == life
@@ -136,7 +144,9 @@ impl Held {
     /// A file is being closed; returns in which life its number counts.
     pub(crate) fn closed(&self, handle: u64) -> Option<Life> {
         let mut inner = self.lock();
-        inner.files.remove(&handle);
+        if let Some(file) = inner.files.remove(&handle) {
+            inner.unpin(file.ino);
+        }
         inner.life
     }
 
@@ -205,8 +215,8 @@ impl Held {
             order.insert(0, Ino::ROOT);
         }
         let claim = |ino: Ino| {
-            let Reference { count, generation, place } = inner.references.get(&ino)?;
-            Some(Claim { ino, generation: *generation, count: *count, place: place.clone() })
+            let Reference { count, kept, generation, place, .. } = inner.references.get(&ino)?;
+            Some(Claim { ino, generation: *generation, count: *count + *kept, place: place.clone() })
         };
         order.into_iter().filter_map(claim).collect()
     }
@@ -226,17 +236,57 @@ impl Inner {
     fn move_to(&mut self, ino: Ino, place: Option<(Ino, Name)>) {
         let Some(reference) = self.references.get_mut(&ino) else { return };
         let before = std::mem::replace(&mut reference.place, place.clone());
-        if let Some(before) = before
-            && self.names.get(&before) == Some(&ino)
-        {
-            self.names.remove(&before);
+        if let Some((parent, name)) = place {
+            if let Some(parent) = self.references.get_mut(&parent) {
+                parent.pins += 1;
+            }
+            if let Some(other) = self.names.insert((parent, name), ino).filter(|other| *other != ino)
+                && let Some(other) = self.references.get_mut(&other)
+            {
+                // The name was somebody else's once.
+                other.place = None;
+                self.unpin(parent);
+            }
         }
-        let Some(place) = place else { return };
-        if let Some(other) = self.names.insert(place, ino).filter(|other| *other != ino)
-            && let Some(other) = self.references.get_mut(&other)
-        {
-            // The name was somebody else's once.
-            other.place = None;
+        if let Some(before) = before {
+            if self.names.get(&before) == Some(&ino) {
+                self.names.remove(&before);
+            }
+            self.unpin(before.0);
+        }
+    }
+
+    fn unpin(&mut self, ino: Ino) {
+        if let Some(reference) = self.references.get_mut(&ino) {
+            reference.pins = reference.pins.saturating_sub(1);
+        }
+        self.release(ino);
+    }
+
+    fn give_back(&mut self, ino: Ino, count: u64) {
+        if count > 0 {
+            *self.forgotten.entry(ino).or_default() += count;
+        }
+    }
+
+    /// Lets go of an object that nothing needs any more, and of the directories that were held for it alone.
+    fn release(&mut self, ino: Ino) {
+        let mut at = Some(ino);
+        while let Some(ino) = at.take() {
+            let is_unused = |reference: &Reference| reference.count == 0 && reference.pins == 0;
+            if !self.references.get(&ino).is_some_and(is_unused) {
+                return;
+            }
+            let Some(reference) = self.references.remove(&ino) else { return };
+            self.give_back(ino, reference.kept);
+            let Some(place) = reference.place else { return };
+            if self.names.get(&place) == Some(&ino) {
+                self.names.remove(&place);
+            }
+            if let Some(parent) = self.references.get_mut(&place.0) {
+                parent.pins = parent.pins.saturating_sub(1);
+                at = Some(place.0);
+            }
         }
     }
 
@@ -272,4 +322,123 @@ fn take_out(locks: &mut Vec<LockRequest>, owner: LockOwner, scope: LockScope) {
         !is_hit
     });
     locks.append(&mut rest);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use forebay_wire::{FileKind, LockKind, Timestamp};
+    use std::ffi::OsStr;
+
+    const LIFE: Life = Life { boot: 1, incarnation: 1 };
+
+    fn name(name: &str) -> Name {
+        Name::new(OsStr::new(name)).unwrap()
+    }
+
+    fn refer(held: &Held, ino: u64, parent: u64, at: &str) {
+        let time = Timestamp::default();
+        let attr = Attr {
+            ino: Ino(ino),
+            size: 0,
+            blocks: 0,
+            atime: time,
+            mtime: time,
+            ctime: time,
+            kind: FileKind::Directory,
+            mode: 0,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            block_size: 1,
+            generation: ino * 10,
+            valid_ms: 0,
+        };
+        held.refer(&attr, Ino(parent), &name(at));
+    }
+
+    fn claimed(held: &Held) -> Vec<(u64, u64, Option<u64>)> {
+        let claims = held.claims(LIFE);
+        claims
+            .into_iter()
+            .map(|claim| (claim.ino.0, claim.count, claim.place.map(|(parent, _)| parent.0)))
+            .collect()
+    }
+
+    fn open(held: &Held, handle: u64, ino: u64) {
+        let who = Credentials { uid: 0, gid: 0, pid: 0, groups: Vec::new() };
+        let file = OpenedFile { who, ino: Ino(ino), flags: OpenFlags::READ_ONLY };
+        assert!(held.opened(handle, file, held.life()));
+    }
+
+    #[test]
+    fn parents_are_claimed_before_what_is_in_them() {
+        let held = Held::default();
+        for (ino, parent, at) in [(9, 1, "a"), (3, 9, "b"), (7, 3, "c"), (2, 7, "d")] {
+            refer(&held, ino, parent, at);
+        }
+        refer(&held, 2, 7, "d");
+        let expected = [(9, 1, Some(1)), (3, 1, Some(9)), (7, 1, Some(3)), (2, 2, Some(7))];
+        assert_eq!(claimed(&held), expected);
+        held.renamed((Ino(1), name("a")), (Ino(1), name("z")), false);
+        held.removed(Ino(7), &name("d"));
+        assert!(claimed(&held).contains(&(2, 2, None)));
+        assert_eq!(held.known(Ino(1), &name("z")), Some(Ino(9)));
+        assert_eq!(held.known(Ino(1), &name("a")), None);
+    }
+
+    #[test]
+    fn what_leads_to_an_open_file_stays_known_until_it_is_closed() {
+        let held = Held::default();
+        held.begin(LIFE);
+        refer(&held, 9, 1, "a");
+        refer(&held, 3, 9, "b");
+        open(&held, 5, 3);
+        held.forget(Ino(3), 1);
+        held.forget(Ino(9), 1);
+        assert_eq!(held.take_forgotten().0, []);
+        assert_eq!(claimed(&held), [(9, 1, Some(1)), (3, 1, Some(9))]);
+        held.closed(5);
+        let mut forgotten = held.take_forgotten().0;
+        forgotten.sort_by_key(|forgotten| forgotten.ino);
+        let all = [Forgotten { ino: Ino(3), count: 1 }, Forgotten { ino: Ino(9), count: 1 }];
+        assert_eq!(forgotten, all);
+        assert_eq!(claimed(&held), []);
+    }
+
+    #[test]
+    fn a_file_opened_in_a_life_that_is_over_is_not_held() {
+        let held = Held::default();
+        held.begin(LIFE);
+        let before = held.life();
+        held.claims(Life { incarnation: 2, ..LIFE });
+        let who = Credentials { uid: 0, gid: 0, pid: 0, groups: Vec::new() };
+        let file = OpenedFile { who, ino: Ino(3), flags: OpenFlags::READ_ONLY };
+        assert!(!held.opened(5, file, before));
+        assert!(held.files().is_empty());
+    }
+
+    #[test]
+    fn locks_are_remembered_byte_by_byte() {
+        let held = Held::default();
+        let bytes = |start, last| LockScope::Bytes(LockRange::new(start, last).unwrap());
+        let lock = |scope, kind| LockRequest { file: Ino(3), owner: LockOwner(1), scope, kind, pid: 1 };
+        held.locked(&lock(bytes(0, 99), LockKind::Exclusive));
+        held.locked(&lock(bytes(10, 19), LockKind::Shared));
+        held.unlocked(Ino(3), LockOwner(1), bytes(50, 200));
+        held.unlocked(Ino(3), LockOwner(2), bytes(0, 200));
+        let mut locks: Vec<_> = held.locks().iter().map(|lock| (lock.scope.range(), lock.kind)).collect();
+        locks.sort_by_key(|(range, _)| range.start());
+        let expected = [
+            (LockRange::new(0, 9).unwrap(), LockKind::Exclusive),
+            (LockRange::new(10, 19).unwrap(), LockKind::Shared),
+            (LockRange::new(20, 49).unwrap(), LockKind::Exclusive),
+        ];
+        assert_eq!(locks, expected);
+        assert!(held.has_locks(Ino(3), LockOwner(1), LockFamily::Bytes));
+        assert!(!held.has_locks(Ino(3), LockOwner(1), LockFamily::File));
+        held.unlocked(Ino(3), LockOwner(1), LockScope::Bytes(LockRange::WHOLE));
+        assert!(!held.has_locks(Ino(3), LockOwner(1), LockFamily::Bytes));
+    }
 }

@@ -5,7 +5,8 @@
 //! what is held, the first thread to notice claims everything over its own connection, in this order: references, parents
 //! before what is in them; open files by their old numbers; locks; the end of the claims. The others wait for it. If its
 //! connection breaks in the middle, the next one begins again: claims can be repeated. Then requests that were under way
-//! are sent again. What cannot be claimed is gone: its handles fail as stale.
+//! are sent again. What cannot be claimed is gone: its handles fail as stale. An object is claimed by the name it was last
+//! seen under here; one that another client moved since, and that nobody here has looked up, is not found by it.
 
 use super::connection::{Broken, Connection, Sink};
 use super::credentials::Groups;

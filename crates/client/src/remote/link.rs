@@ -163,6 +163,11 @@ impl Link {
         let lane = taken.lane.as_mut().expect("a lane until it is given back");
         let kind = lane.encode(ask);
         let mut flags = Flags::default();
+        // A connection that ended while nothing was under way leaves no doubt: the request was not carried out.
+        if matches!(ask, Ask::Metadata(_)) && lane.connection.as_ref().is_some_and(|found| !found.is_alive())
+        {
+            lane.connection = None;
+        }
         loop {
             let connection = self.connected(&mut lane.connection, patience)?;
             let life = connection.terms.life();

@@ -2,7 +2,8 @@
 
 use super::description::Address;
 use super::error::ConnectError;
-use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg, sockopt};
+use rustix::io::Errno;
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recv, recvmsg, sockopt};
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{Shutdown, TcpStream, ToSocketAddrs};
@@ -80,6 +81,12 @@ impl Socket {
             Socket::Tcp(stream) => stream.as_fd(),
             Socket::Unix(stream) => stream.as_fd(),
         }
+    }
+
+    /// Nothing is there to be read, not even the end: nobody has ended it, as far as is known here.
+    pub(crate) fn is_silent(&self) -> bool {
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(self.as_fd(), &mut [0; 1], flags) == Err(Errno::AGAIN)
     }
 
     /// Writes all parts, one after the other.

@@ -1,0 +1,126 @@
+//! What one does with a file system, by two clients at once.
+
+use super::instance::{Served, volume};
+use super::support::*;
+use forebay_wire::*;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+
+#[test]
+fn what_one_writes_the_other_reads() {
+    let served = Served::new(Shape::striped());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let data = pattern(1, 100_000);
+    let (attr, opened) = create(&a, Ino::ROOT, "file");
+    write_all(&a, opened.handle, 5, &data);
+    let seen = b.lookup(me(), Ino::ROOT, OsStr::new("file")).unwrap();
+    assert_eq!((seen.ino, seen.size), (attr.ino, 100_005));
+    let other = b.open(me(), seen.ino, OpenFlags::READ_WRITE).unwrap();
+    let read = read_all(&b, other.handle);
+    assert_eq!(read[5..], data);
+    let (offset, done) = b.append(other.handle, b"more", false).unwrap();
+    assert_eq!((offset, done), (100_005, 4));
+    assert_eq!(read_all(&a, opened.handle).len(), 100_009);
+    a.fsync(opened.handle, false).unwrap();
+    a.release(opened.handle).unwrap();
+    b.release(other.handle).unwrap();
+    assert_eq!(a.getattr(attr.ino, None).unwrap().size, 100_009);
+    assert_eq!(b.counters().files_created, 1);
+    assert!(a.statfs().unwrap().blocks > 0);
+}
+
+#[test]
+fn a_large_directory_comes_whole_and_with_attributes() {
+    const FILES: usize = 3000;
+    let served = Served::new(Shape::inline());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    for index in 0..FILES {
+        let made = volume.mknod(me(), Ino::ROOT, OsStr::new(&format!("{index:04}")), 0o100_644, 0).unwrap();
+        volume.forget(made.ino, 1);
+    }
+    let handle = volume.opendir(me(), Ino::ROOT).unwrap();
+    // As the kernel asks: a few hundred at a time, going on from a cookie.
+    let mut names = BTreeSet::new();
+    let (mut cookie, mut with_attributes) = (0, 0);
+    loop {
+        let mut taken = 0;
+        volume
+            .readdir_with_attributes(handle, cookie, &mut |entry, attr| {
+                if taken == 321 {
+                    return false;
+                }
+                taken += 1;
+                cookie = entry.next_cookie;
+                if let Some(attr) = attr {
+                    assert_eq!((attr.ino, attr.kind), (entry.ino, entry.kind));
+                    with_attributes += 1;
+                    volume.forget(attr.ino, 1);
+                }
+                assert!(names.insert(entry.name.to_owned()), "{:?} twice", entry.name);
+                true
+            })
+            .unwrap();
+        if taken == 0 {
+            break;
+        }
+    }
+    volume.releasedir(handle).unwrap();
+    assert_eq!((names.len(), with_attributes), (FILES + 2, FILES));
+}
+
+#[test]
+fn names_that_are_none_are_refused_as_locally() {
+    let served = Served::new(Shape::inline());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    let lookup = |name: &str| volume.lookup(me(), Ino::ROOT, OsStr::new(name)).map(|attr| attr.ino);
+    assert_eq!(lookup(&"n".repeat(256)), Err(FsError::NameTooLong));
+    assert_eq!(lookup(&"n".repeat(255)), Err(FsError::NotFound));
+    assert_eq!(lookup("a/b"), Err(FsError::InvalidArgument));
+    let long = "t".repeat(4096);
+    let linked = volume.symlink(me(), Ino::ROOT, OsStr::new("l"), std::path::Path::new(&long));
+    assert_eq!(linked, Err(FsError::NameTooLong));
+    let big = vec![0; (64 << 10) + 1];
+    let set = volume.setxattr(me(), Ino::ROOT, OsStr::new("user.a"), &big, XattrMode::Any);
+    assert_eq!(set, Err(FsError::AttributeTooBig));
+}
+
+#[test]
+fn several_threads_share_an_attachment() {
+    let served = Served::new(Shape::striped());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    std::thread::scope(|scope| {
+        for thread in 0..24 {
+            let volume = &volume;
+            scope.spawn(move || {
+                let name = format!("file{thread}");
+                let data = pattern(thread, 50_000);
+                let (attr, opened) = create(volume, Ino::ROOT, &name);
+                write_all(volume, opened.handle, 0, &data);
+                assert_eq!(read_all(volume, opened.handle), data);
+                volume.release(opened.handle).unwrap();
+                volume.unlink(me(), Ino::ROOT, OsStr::new(&name)).unwrap();
+                volume.forget(attr.ino, 1);
+            });
+        }
+    });
+    assert_eq!(volume.counters().files_created, 24);
+}
+
+#[test]
+fn over_the_unix_socket_it_is_the_same() {
+    let served = Served::new(Shape::striped());
+    let mut description = served.local_description(false);
+    // Over TCP there would be nobody.
+    description.servers.iter_mut().for_each(|address| address.tcp = "nowhere".into());
+    let attached = forebay_client::remote::attach(&description).unwrap();
+    let volume = volume(&attached);
+    let data = pattern(3, 70_000);
+    let (_, opened) = create(&volume, Ino::ROOT, "file");
+    write_all(&volume, opened.handle, 0, &data);
+    assert_eq!(read_all(&volume, opened.handle), data);
+    volume.release(opened.handle).unwrap();
+}

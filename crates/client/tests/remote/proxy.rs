@@ -1,0 +1,123 @@
+//! A stable address in front of a server: it passes bytes on, breaks connections when told to, and finds the server again
+//! when that has another port.
+
+use std::collections::HashMap;
+use std::io::{Read, Write};
+use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+
+#[derive(Default)]
+struct State {
+    upstream: Mutex<Option<SocketAddr>>,
+    open: Mutex<HashMap<u64, TcpStream>>,
+    opened: AtomicU64,
+    /// Each connection breaks after about so many bytes; 0: never.
+    break_after: AtomicU64,
+    broken: AtomicU64,
+    is_over: AtomicBool,
+}
+
+pub struct Proxy {
+    pub address: SocketAddr,
+    state: Arc<State>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Proxy {
+    pub fn new() -> Proxy {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::<State>::default();
+        let serving = state.clone();
+        let thread = std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                if serving.is_over.load(SeqCst) {
+                    return;
+                }
+                pass_on(&serving, client);
+            }
+        });
+        Proxy { address, state, thread: Some(thread) }
+    }
+
+    /// Where the server is; none: nobody answers.
+    pub fn lead_to(&self, upstream: Option<SocketAddr>) {
+        *self.state.upstream.lock().unwrap() = upstream;
+    }
+
+    /// Takes the server away: nobody answers, and all connections break. Returns where it was.
+    pub fn away(&self) -> Option<SocketAddr> {
+        let upstream = self.state.upstream.lock().unwrap().take();
+        self.cut();
+        upstream
+    }
+
+    /// Breaks all connections there are.
+    pub fn cut(&self) {
+        for (_, stream) in self.state.open.lock().unwrap().drain() {
+            let _ = stream.shutdown(Shutdown::Both);
+        }
+    }
+
+    /// Breaks each connection after about so many bytes, in the middle of whatever it carries.
+    pub fn break_after(&self, bytes: u64) {
+        self.state.break_after.store(bytes, SeqCst);
+    }
+
+    /// Connections that were broken.
+    pub fn broken(&self) -> u64 {
+        self.state.broken.load(SeqCst)
+    }
+}
+
+fn pass_on(state: &Arc<State>, client: TcpStream) {
+    let Some(upstream) = *state.upstream.lock().unwrap() else { return };
+    let Ok(server) = TcpStream::connect(upstream) else { return };
+    let both = [(&client, &server), (&server, &client)];
+    for (from, to) in both {
+        let _ = from.set_nodelay(true);
+        let number = state.opened.fetch_add(1, SeqCst);
+        state.open.lock().unwrap().insert(number, from.try_clone().unwrap());
+        let (from, to, state) = (from.try_clone().unwrap(), to.try_clone().unwrap(), state.clone());
+        std::thread::spawn(move || {
+            carry(&state, from, to);
+            state.open.lock().unwrap().remove(&number);
+        });
+    }
+}
+
+/// Carries bytes one way; the connection ends in both when it ends.
+fn carry(state: &State, mut from: TcpStream, mut to: TcpStream) {
+    let mut buffer = vec![0; 64 << 10];
+    let limit = state.break_after.load(SeqCst);
+    let port = u64::from(from.peer_addr().map_or(1, |address| address.port()));
+    // Each connection has another limit, so that every place is hit once.
+    let mut left = if limit == 0 { u64::MAX } else { limit / 2 + port * 7919 % limit };
+    while let Ok(read @ 1..) = from.read(&mut buffer) {
+        let passed = (read as u64).min(left) as usize;
+        left -= passed as u64;
+        if to.write_all(&buffer[..passed]).is_err() {
+            break;
+        }
+        if passed < read {
+            state.broken.fetch_add(1, SeqCst);
+            break;
+        }
+    }
+    let _ = from.shutdown(Shutdown::Both);
+    let _ = to.shutdown(Shutdown::Both);
+}
+
+impl Drop for Proxy {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, SeqCst);
+        self.cut();
+        // Wakes the one who accepts.
+        let _ = TcpStream::connect(self.address);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

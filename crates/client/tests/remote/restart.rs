@@ -1,0 +1,71 @@
+//! Servers that are started anew while clients use them: what clients hold is still theirs.
+
+use super::instance::{Served, volume};
+use super::lockstep::lockstep;
+use super::support::*;
+use forebay_wire::*;
+use std::ffi::OsStr;
+use std::time::Duration;
+
+#[test]
+fn open_files_references_and_directories_outlive_the_server() {
+    let mut served = Served::new(Shape::striped());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    let data = pattern(1, 60_000);
+    let made = volume.mkdir(me(), Ino::ROOT, OsStr::new("directory"), 0o755).unwrap();
+    let (attr, opened) = create(&volume, made.ino, "file");
+    write_all(&volume, opened.handle, 0, &data);
+    let listing = volume.opendir(me(), made.ino).unwrap();
+    for position in 0..4 {
+        served.restart(position);
+        assert_eq!(read_all(&volume, opened.handle), data, "after server {position} was away");
+    }
+    // By the number alone: the references were claimed, the file's below the directory's.
+    assert_eq!(volume.getattr(attr.ino, None).unwrap().size, 60_000);
+    write_all(&volume, opened.handle, 60_000, b"more");
+    let mut names = Vec::new();
+    volume
+        .readdir(listing, 0, &mut |entry| {
+            names.push(entry.name.to_owned());
+            true
+        })
+        .unwrap();
+    assert!(names.contains(&"file".into()), "{names:?}");
+    volume.releasedir(listing).unwrap();
+    volume.release(opened.handle).unwrap();
+    assert_eq!(volume.lookup(me(), made.ino, OsStr::new("file")).unwrap().size, 60_004);
+    assert_eq!(attached.status().unwrap().open_files, 0);
+}
+
+#[test]
+fn locks_are_kept_over_a_restart_and_nobody_gets_them_meanwhile() {
+    let mut served = Served::with(Shape::inline(), 0, Duration::from_secs(20));
+    let (here, there) = (served.attach(), served.attach());
+    let (attr, opened) = create(&volume(&here), Ino::ROOT, "file");
+    let seen = volume(&there).lookup(me(), Ino::ROOT, OsStr::new("file")).unwrap();
+    let request = |file| LockRequest {
+        file,
+        owner: LockOwner(1),
+        scope: LockScope::File,
+        kind: LockKind::Exclusive,
+        pid: 1,
+    };
+    here.locks.lock(&request(attr.ino), None).unwrap();
+    served.restart(0);
+    assert_eq!(there.locks.lock(&request(seen.ino), None), Err(FsError::WouldBlock));
+    here.locks.unlock(attr.ino, LockOwner(1), LockScope::File).unwrap();
+    there.locks.lock(&request(seen.ino), None).unwrap();
+    let _ = opened;
+}
+
+#[test]
+fn operations_are_as_local_ones_while_servers_are_started_anew() {
+    let mut served = Served::with(Shape::striped(), 1, Duration::from_secs(30));
+    lockstep(&mut served, 1, 500, |served, done, r| {
+        if done % 50 == 25 {
+            let position = r.below(4) as usize;
+            served.restart(position);
+        }
+    });
+}
