@@ -345,6 +345,19 @@ fn hurry_while_staging_out_breaks_it_off_first() {
 }
 
 #[test]
+fn a_staging_that_is_broken_off_fails_what_waits_for_it() {
+    let mut cluster = Cluster::new();
+    cluster.slurm(Request::Setup(job("1", ALICE))).unwrap();
+    let waiting = cluster.ask(SLURM, Request::DataIn { token: "1".into() });
+    let stage = StageId(1);
+    let foreign = cluster.ask(BOB, Request::StageTerminate { stage });
+    assert!(matches!(cluster.answers[&foreign], Err(Refusal::NotYours { .. })));
+    cluster.get(ALICE, Request::StageTerminate { stage }).unwrap();
+    assert!(matches!(cluster.answers[&waiting], Err(Refusal::StageFailed { .. })));
+    assert_eq!(cluster.slurm(Request::DataIn { token: "1".into() }), Ok(Answer::Done));
+}
+
+#[test]
 fn the_environment_names_the_mounts() {
     let mut cluster = Cluster::new();
     cluster.slurm(persistent("alpha")).unwrap();

@@ -138,7 +138,7 @@ impl Step<'_> {
         let stages = self.state.links.stages.of(&session.id);
         let rows = stages.filter_map(|id| self.state.tables.stages.get(id));
         let rows: Vec<&StageRow> = rows.filter(|row| row.direction == direction && !row.live).collect();
-        if rows.iter().any(|row| row.outcome == StageOutcome::Pending) {
+        if rows.iter().any(|row| row.outcome == StageOutcome::Pending && row.wanted) {
             return self.given_up(session).map(Err);
         }
         match rows.iter().find_map(|row| failure(row)) {
@@ -155,8 +155,7 @@ impl Step<'_> {
         let owed = self.owed(session.id);
         let rows: Vec<&StageRow> = owed.iter().filter_map(|id| self.state.tables.stages.get(id)).collect();
         if !rows.is_empty() && !rows.iter().any(|row| row.wanted) {
-            let reason =
-                rows.iter().find_map(|row| failure(row)).unwrap_or("they were broken off").to_owned();
+            let reason = rows.iter().find_map(|row| failure(row)).unwrap_or_default().to_owned();
             let (token, pending) = (session.token.clone(), rows.len());
             return Some(Err(Refusal::ResultsPending { token, pending, reason }));
         }
@@ -176,6 +175,7 @@ impl Step<'_> {
 fn failure(row: &StageRow) -> Option<&str> {
     match &row.outcome {
         StageOutcome::Failed { text } => Some(text),
+        StageOutcome::Pending if !row.wanted => Some("the staging was broken off: ask for it again"),
         _ => None,
     }
 }

@@ -401,9 +401,34 @@ impl World {
         let job = self.jobs.get_mut(&token).unwrap();
         job.outstanding.retain(|(other, _)| *other != id);
         let before = job.phase;
+        if answer.is_ok() {
+            self.check_promise(&token, before);
+        }
+        let job = self.jobs.get_mut(&token).unwrap();
         job.answered(answer, self.now, &mut self.dice);
         if job.phase != before {
             self.give_up_requests(&token);
+        }
+    }
+
+    /// What was answered is so, as far as no accident came between.
+    fn check_promise(&self, token: &str, phase: Phase) {
+        let Some(session) = self.state.session_of(token).map(|session| session.id) else { return };
+        let tables = self.state.tables();
+        let instances = tables.instances.values().filter(|row| row.session == session);
+        let instances: BTreeSet<InstanceId> = instances.map(|row| row.id).collect();
+        for row in tables.fragments.values().filter(|row| instances.contains(&row.instance)) {
+            let there = self.agents[&row.node].disk.contains_key(&row.id);
+            let excused = phase == Phase::Teardown || self.damaged.contains(&row.instance);
+            assert!(there || excused, "seed {}: job {token} was promised {row:?}", self.seed);
+        }
+        let accidents_happen = self.weather.accident_rate != 0;
+        if phase != Phase::PreRun || instances.is_empty() || accidents_happen {
+            return;
+        }
+        for host in &self.jobs[token].hosts {
+            let mounted = self.agents[host].mounts.values().any(|(id, _)| instances.contains(id));
+            assert!(mounted, "seed {}: job {token} was promised a mount on {host}", self.seed);
         }
     }
 
