@@ -32,6 +32,26 @@ fn what_is_written_directly_is_seen_by_others_and_reaches_the_disk() {
 }
 
 #[test]
+fn what_is_open_needs_no_server_for_its_content() {
+    let mut served = Served::new(Shape::striped());
+    let near = attach(&served.local_description(true)).unwrap();
+    let volume = volume(&near);
+    let (_, opened) = create(&volume, Ino::ROOT, "file");
+    // Every substripe file of every server.
+    write_all(&volume, opened.handle, 0, &pattern(1, 200_000));
+    for position in 1..4 {
+        served.stop(position);
+    }
+    write_all(&volume, opened.handle, 1000, &pattern(2, 100_000));
+    let mut read = vec![0; 100_000];
+    assert_eq!(volume.read(opened.handle, 1000, &mut read).unwrap(), 100_000);
+    assert_eq!(read, pattern(2, 100_000));
+    (1..4).for_each(|position| served.start(position));
+    volume.fsync(opened.handle, false).unwrap();
+    volume.release(opened.handle).unwrap();
+}
+
+#[test]
 fn who_opened_a_file_for_reading_gets_nothing_to_write_with() {
     let served = Served::new(Shape::striped());
     let near = attach(&served.local_description(true)).unwrap();
