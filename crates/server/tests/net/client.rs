@@ -44,6 +44,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 pub fn tcp(address: SocketAddr) -> Box<dyn Wire> {
     let stream = TcpStream::connect(address).unwrap();
+    stream.set_nodelay(true).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
     Box::new(stream)
 }

@@ -4,6 +4,7 @@ mod client;
 mod content;
 mod handshakes;
 mod locks;
+mod nonsense;
 mod place;
 mod restart;
 mod sessions;
