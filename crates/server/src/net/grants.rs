@@ -17,6 +17,9 @@
 //! ask instead of being told again and again. While a client has a file open for writing the others get no grant on it,
 //! since its length and times change without a word to this service.
 //!
+//! Two clients whose kernels lock the same directory for changes of their own cannot answer each other until these are
+//! made. Then the grants end the wait, once: afterwards neither is given one while both go on.
+//!
 //! Pure memory; `now` is milliseconds of a clock that only goes forward. Grants that ended are swept out when there are
 //! many.
 

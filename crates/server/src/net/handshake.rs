@@ -182,6 +182,9 @@ impl Door<'_> {
         let home = hosted.home.as_ref().filter(|_| hello.role == Role::Client).ok_or_else(not_home)?;
         let session = home.join(hello.session, &hello.node).map_err(|error| match error {
             JoinError::TooMany => refused(RefusalReason::TooManySessions, RefusalReason::TooManySessions),
+            JoinError::TooManyConnections => {
+                refused(RefusalReason::TooManyConnections, "the client has too many connections")
+            }
             JoinError::Closed => refused(RefusalReason::ShuttingDown, RefusalReason::ShuttingDown),
             JoinError::NotWrittenDown(error) => refused(RefusalReason::TooManySessions, error),
         })?;

@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Sessions of one namespace, at most.
 const SESSIONS_MAX: usize = 16_384;
+/// Connections of one session to its home, at most: more than it has slots.
+const CONNECTIONS_MAX: u32 = 128;
 /// Numbers of requests for locks that do not wait have this bit; those that wait have the client's number, without it.
 const NOT_WAITING: u64 = 1 << 63;
 
@@ -55,6 +57,7 @@ struct Members {
 #[derive(Debug)]
 pub(crate) enum JoinError {
     TooMany,
+    TooManyConnections,
     Closed,
     NotWrittenDown(SessionsError),
 }
@@ -113,6 +116,9 @@ impl Home {
             return Err(JoinError::Closed);
         }
         if let Some(member) = members.by_id.get_mut(&id) {
+            if member.connections >= CONNECTIONS_MAX {
+                return Err(JoinError::TooManyConnections);
+            }
             member.connections += 1;
             member.over_at = None;
             return Ok(member.session.clone());
@@ -250,9 +256,9 @@ impl Home {
     }
 
     /// How long a client may show an object without asking; asked for before the object is looked at. Not at all when it
-    /// could not be told of a change: then every change would have to wait for the end of the grant.
+    /// could not be told of a change at once: then every change would have to wait for the end of the grant.
     pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
-        if !session.outbox.is_taken() {
+        if !session.outbox.is_prompt() {
             return 0;
         }
         let now = self.now();

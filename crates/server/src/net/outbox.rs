@@ -14,6 +14,9 @@ use std::time::Instant;
 /// Messages that may wait. A client that does not take them has no grants left long before there are so many.
 const MESSAGES_MAX: usize = 65_536;
 
+/// With so many unanswered messages a client is not prompt.
+const PROMPT_MAX: usize = 16;
+
 /// Names a message within its outbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Ticket(pub(crate) u64);
@@ -94,9 +97,10 @@ impl<M: Clone> Outbox<M> {
         }
     }
 
-    /// Messages are taken: the client can be told something.
-    pub(crate) fn is_taken(&self) -> bool {
-        self.lock().is_taken
+    /// Messages are taken, and few wait: the client can be told something in a short time.
+    pub(crate) fn is_prompt(&self) -> bool {
+        let state = self.lock();
+        state.is_taken && state.messages.len() < PROMPT_MAX
     }
 
     /// Waits for the next message to send; `None` when somebody else takes them, the outbox was closed, or `enough` says
@@ -179,9 +183,15 @@ mod tests {
         assert_eq!(outbox.next(taker, || false).map(|(_, message)| message), Some("second"));
         assert_eq!(outbox.next(taker, || true), None);
         outbox.leave(before);
-        assert!(outbox.is_taken(), "another connection left");
+        assert!(outbox.is_prompt(), "another connection left");
+        (0..PROMPT_MAX).for_each(|_| assert!(outbox.put("more").is_some()));
+        assert!(!outbox.is_prompt(), "it does not answer");
+        for _ in 0..=PROMPT_MAX {
+            outbox.answered(outbox.next(taker, || false).unwrap().0);
+        }
+        assert!(outbox.is_prompt());
         outbox.leave(taker);
-        assert!(!outbox.is_taken());
+        assert!(!outbox.is_prompt());
     }
 
     #[test]

@@ -108,6 +108,16 @@ fn there_is_a_limit_on_connections() {
 }
 
 #[test]
+fn one_client_does_not_take_all_connections() {
+    let place = Place::with(GRACE, 200);
+    let connections: Vec<_> = (0..128).map(|_| place.metadata(1)).collect();
+    let hello = place.hello(1, ConnectionKind::Metadata);
+    assert_eq!(place.try_connect(&hello).err(), Some(RefusalReason::TooManyConnections));
+    place.metadata(2);
+    drop(connections);
+}
+
+#[test]
 fn who_asks_is_held_to_the_permissions() {
     use forebay_wire::{FsError, Ino, OpenFlags};
     let place = Place::new(GRACE);
