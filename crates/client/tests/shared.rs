@@ -6,6 +6,8 @@ use forebay_client::Volume;
 use forebay_server::node::{Claim, NodeInstance};
 use forebay_wire::*;
 use std::ffi::OsStr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use support::nodes::{Nodes, node_spec};
 use support::*;
 
@@ -236,4 +238,98 @@ fn appends_of_two_never_overlap() {
     }
     assert_eq!(counts, [100, 100]);
     volumes[1].release(opened.handle).unwrap();
+}
+
+/// The data service of another server, which may be away.
+struct Distant {
+    data: Arc<dyn DataService>,
+    is_away: Arc<AtomicBool>,
+}
+
+impl Distant {
+    fn there(&self) -> Result<&dyn DataService> {
+        if self.is_away.load(SeqCst) { Err(FsError::Unreachable) } else { Ok(&*self.data) }
+    }
+}
+
+impl DataService for Distant {
+    fn share(&self, file: FileId, substripes: u32) -> Arc<dyn Share> {
+        self.data.share(file, substripes)
+    }
+
+    fn remove(&self, file: FileId, substripes: u32) -> Result<()> {
+        self.there()?.remove(file, substripes)
+    }
+
+    fn blocks(&self, file: FileId, substripe: u32) -> Result<u64> {
+        self.there()?.blocks(file, substripe)
+    }
+
+    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
+        self.there()?.extents(file, substripes)
+    }
+
+    fn list(&self, cookie: u64) -> Result<Listing> {
+        self.there()?.list(cookie)
+    }
+
+    fn space(&self) -> Result<FragmentSpace> {
+        self.there()?.space()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.there()?.sync()
+    }
+}
+
+/// A server that is away when a file is closed or removed costs neither its length nor, for ever, its space.
+#[test]
+fn a_server_that_is_away_is_asked_again() {
+    let n = nodes();
+    let away = Arc::new(AtomicBool::new(false));
+    let distant = |data: &Arc<dyn DataService>| {
+        Arc::new(Distant { data: data.clone(), is_away: away.clone() }) as Arc<dyn DataService>
+    };
+    let spec = |name: &str| forebay_server::local::NamespaceSpec {
+        name: name.into(),
+        layout: n.shape.layout,
+        limits: n.shape.limits,
+    };
+    let Nodes { nodes, tree, .. } = &n;
+    assert_eq!(nodes[2].tree(&spec("c1"), n.data.clone()).map(|_| ()), Err(FsError::Busy), "it is open");
+    // Another namespace, since the content of this one is open without the wrapper.
+    let own: Vec<_> = nodes.iter().map(|node| node.data("c2").unwrap() as Arc<dyn DataService>).collect();
+    let data: Vec<_> = own.iter().map(distant).collect();
+    let other = nodes[2].tree(&spec("c2"), data.clone()).unwrap();
+    let volume = Volume::new(other.clone(), data);
+    let (attr, opened) = create(&volume, Ino::ROOT, "f");
+    write_all(&volume, opened.handle, 0, &pattern(1, 70_000));
+    let gone = create(&volume, Ino::ROOT, "gone").1;
+    write_all(&volume, gone.handle, 0, &pattern(2, 70_000));
+    volume.release(gone.handle).unwrap();
+    away.store(true, SeqCst);
+    volume.release(opened.handle).unwrap();
+    assert_eq!(volume.getattr(attr.ino, None).map(drop), Err(FsError::Unreachable));
+    assert_eq!(lookup(&volume, "f").map(drop), Err(FsError::Unreachable));
+    volume.unlink(me(), Ino::ROOT, OsStr::new("gone")).unwrap();
+    away.store(false, SeqCst);
+    assert_eq!(size_of(&volume, attr.ino), 70_000);
+    let opened = volume.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap();
+    write_all(&volume, opened.handle, 70_000, &pattern(3, 5_000));
+    away.store(true, SeqCst);
+    volume.release(opened.handle).unwrap();
+    // Closed in order, but what was left unsettled and not removed makes the next start look.
+    drop((volume, other, own));
+    assert!(tree.sweep().is_ok());
+    let n = n.reopen();
+    let own: Vec<_> = n.nodes.iter().map(|node| node.data("c2").unwrap() as Arc<dyn DataService>).collect();
+    let spec = forebay_server::local::NamespaceSpec {
+        name: "c2".into(),
+        layout: n.shape.layout,
+        limits: n.shape.limits,
+    };
+    let other = n.nodes[2].tree(&spec, own.clone()).unwrap();
+    assert!(other.sweep().unwrap() > 0, "the content of the removed file");
+    let volume = Volume::new(other, own);
+    assert_eq!(lookup(&volume, "f").unwrap().size, 75_000);
 }
