@@ -14,6 +14,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub const REGISTRY: &str = "simulation";
 pub const GRANULARITY: u64 = 100;
+/// The registry is compared with the state after so many steps for each node.
+const CHECK_AFTER_STEPS_PER_NODE: u64 = 5;
 const MANAGER_UID: u32 = 500;
 const HEARTBEAT_S: i64 = 10;
 
@@ -498,7 +500,9 @@ impl World {
             let rows = self.registry.values().cloned().collect();
             self.state = State::restore(settings(), rows).unwrap();
         }
-        if self.steps.is_multiple_of(100) {
+        // It looks at every row, so it is done more rarely where there are more.
+        let nodes = self.agents.len() as u64;
+        if self.steps.is_multiple_of(CHECK_AFTER_STEPS_PER_NODE * nodes.max(20)) {
             self.check_stored();
         }
     }
