@@ -13,7 +13,7 @@ use crate::flags::Features;
 use crate::handler::Handler;
 use crate::request::decode;
 use crate::transport::Device;
-use crate::uring::{self, Rings};
+use crate::uring::{self, Muster, Rings};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -73,15 +73,25 @@ fn by_device(device: Arc<OwnedFd>, shared: Shared<'_>, serving: &Serving) -> io:
 
 /// A thread for each place, and one for what comes over the device nevertheless.
 fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
+    let lanes = rings.into_lanes();
+    let muster = Muster::new(lanes.len());
     std::thread::scope(|scope| {
-        let channel = Arc::clone(device);
-        let mut threads = vec![named(serving, 0).spawn_scoped(scope, move || serve(channel, shared))?];
-        for (number, lane) in (1..).zip(rings.into_lanes()) {
-            let serve = move || uring::serve(lane, device, shared.handler, shared.features);
+        let mut threads = Vec::new();
+        for (number, lane) in (1..).zip(lanes) {
+            let serve = || uring::serve(lane, device, shared.handler, shared.features, &muster);
             match named(serving, number).spawn_scoped(scope, serve) {
                 Ok(thread) => threads.push(thread),
-                // Served as long as each queue has a thread; otherwise the kernel waits for one.
-                Err(error) => shared.handler.complain(&format_args!("a serving thread: {error}")),
+                Err(error) => {
+                    shared.handler.complain(&format_args!("a serving thread: {error}"));
+                    muster.report(false);
+                }
+            }
+        }
+        if muster.wait() {
+            match named(serving, 0).spawn_scoped(scope, || serve(Arc::clone(device), shared)) {
+                Ok(thread) => threads.push(thread),
+                // Only what nobody waits for stays in the kernel.
+                Err(error) => shared.handler.complain(&format_args!("the thread of the device: {error}")),
             }
         }
         Ok(joined(threads)?)

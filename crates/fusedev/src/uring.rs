@@ -10,8 +10,10 @@
 //!
 //! Order of events: the rings are made ([`Rings::prepare`]), the kernel is told that requests may come this way, and the
 //! threads register their places. From the second step on the kernel holds requests back until every queue has a
-//! place, so what can fail is done in the first. A crash leaves nothing.
+//! place, so what can fail is done in the first; if a registration fails nevertheless, all threads end ([`Muster`]). A crash
+//! leaves nothing.
 
+mod muster;
 mod place;
 mod ring;
 mod slot;
@@ -21,6 +23,7 @@ use place::Place;
 use ring::Ring;
 use std::io;
 
+pub(crate) use muster::Muster;
 pub(crate) use worker::serve;
 
 /// Places for requests at each processor: one may be held up by a slow disk.

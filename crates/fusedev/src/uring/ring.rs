@@ -156,14 +156,38 @@ impl Ring {
         })
     }
 
-    /// Hands an entry over and waits for its completion, which is the result. No other entry may be under way.
+    /// Hands an entry over; its result, when that is there at once. No other entry may be under way.
+    pub(super) fn submit(&mut self, entry: &[u8; ENTRY_BYTES]) -> Result<Option<i32>, Errno> {
+        self.put(entry);
+        loop {
+            match self.enter(1, 0) {
+                Ok(0) | Err(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
+                Ok(_) => return Ok(self.completion()),
+                Err(error) => return Err(error),
+            }
+        }
+    }
+
+    /// Waits for the result of the entry under way.
+    pub(super) fn wait(&mut self) -> Result<i32, Errno> {
+        self.submit_and_wait_for(0)
+    }
+
+    /// Hands an entry over and waits for its result. No other entry may be under way.
     pub(super) fn submit_and_wait(&mut self, entry: &[u8; ENTRY_BYTES]) -> Result<i32, Errno> {
+        self.put(entry);
+        self.submit_and_wait_for(1)
+    }
+
+    fn put(&mut self, entry: &[u8; ENTRY_BYTES]) {
         let tail = self.rings.shared(self.submission_tail).load(Ordering::Relaxed);
         self.entries.write((tail & self.submission_mask) as usize * ENTRY_BYTES, entry);
         self.rings.shared(self.submission_tail).store(tail.wrapping_add(1), Ordering::Release);
-        let mut to_submit = 1;
+    }
+
+    fn submit_and_wait_for(&mut self, mut to_submit: u32) -> Result<i32, Errno> {
         loop {
-            match self.enter(to_submit) {
+            match self.enter(to_submit, 1) {
                 Ok(submitted) => to_submit -= submitted.min(to_submit),
                 Err(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
                 Err(error) => return Err(error),
@@ -174,7 +198,7 @@ impl Ring {
         }
     }
 
-    fn enter(&self, to_submit: u32) -> Result<u32, Errno> {
+    fn enter(&self, to_submit: u32, to_wait_for: u32) -> Result<u32, Errno> {
         let (ring, flags) = (self.descriptor.as_raw_fd(), ENTER_GET_EVENTS);
         // SAFETY: the descriptor is open, and no signal mask is handed over.
         let entered = unsafe {
@@ -182,7 +206,7 @@ impl Ring {
                 libc::SYS_io_uring_enter,
                 ring,
                 to_submit,
-                1,
+                to_wait_for,
                 flags,
                 std::ptr::null::<libc::c_void>(),
                 0,
@@ -215,6 +239,7 @@ mod tests {
         let mut ring = Ring::new().unwrap();
         for _ in 0..10 {
             assert_eq!(ring.submit_and_wait(&[0; ENTRY_BYTES]), Ok(0)); // operation 0 does nothing
+            assert_eq!(ring.submit(&[0; ENTRY_BYTES]), Ok(Some(0)));
         }
         let mut unknown = [0; ENTRY_BYTES];
         unknown[0] = 0xff;

@@ -1,8 +1,8 @@
 //! A thread that serves one place: register it, then serve, answer and fetch the next in one call, until the mount is gone.
 
-use super::Lane;
 use super::ring::ENTRY_BYTES;
 use super::slot::Slot;
+use super::{Lane, Muster};
 use crate::dispatch::Dispatch;
 use crate::flags::Features;
 use crate::handler::Handler;
@@ -25,27 +25,46 @@ pub(crate) fn serve(
     device: &OwnedFd,
     handler: &dyn Handler,
     features: Features,
+    muster: &Muster,
 ) -> Result<(), Errno> {
     stay_on(lane.processor);
     let slot = Arc::new(Slot::new(lane.place.parts()[1].iov_base as usize));
     let answers = Arc::clone(&slot) as Arc<dyn Transport>;
     let dispatch = Dispatch { handler, features, answers };
-    let mut entry = entry(&lane, device, REGISTER);
+    let registered = register(&mut lane, device);
+    muster.report(registered.is_ok());
+    let first = registered
+        .inspect_err(|error| handler.complain(&format_args!("registering with io_uring: {error}")))?;
+    if !muster.wait() {
+        return Err(Errno::CANCELED); // another thread has complained
+    }
+    let mut result = first.map_or_else(|| lane.ring.wait(), Ok)?;
     loop {
-        let result = lane.ring.submit_and_wait(&entry)?;
         match result {
             0 => {}
             result if is_end(result) => return Ok(()),
             result => {
                 handler.complain(&format_args!("a serving thread ends, io_uring says error {}", -result));
-                return Err(Errno::from_raw_os_error((-result).clamp(1, 4095)));
+                return Err(as_errno(result));
             }
         }
         one(&dispatch, &mut lane);
         let answer = slot.take();
         lane.place.answer(answer.unique, answer.error, &answer.bytes, answer.in_payload);
-        entry = self::entry(&lane, device, COMMIT_AND_FETCH);
+        result = lane.ring.submit_and_wait(&entry(&lane, device, COMMIT_AND_FETCH))?;
     }
+}
+
+/// Tells the kernel of the place. What is refused is refused at once; the first request may be there at once, too.
+fn register(lane: &mut Lane, device: &OwnedFd) -> Result<Option<i32>, Errno> {
+    match lane.ring.submit(&entry(lane, device, REGISTER))? {
+        Some(refused) if refused != 0 && !is_end(refused) => Err(as_errno(refused)),
+        first => Ok(first),
+    }
+}
+
+fn as_errno(result: i32) -> Errno {
+    Errno::from_raw_os_error(result.saturating_neg().clamp(1, 4095))
 }
 
 /// The connection is cut, or this place is taken from us because it is being cut.
