@@ -48,12 +48,13 @@ test: ## set-up and every test; needs root
 	@$(MAKE) --no-print-directory lint
 	@scripts/run-tests.sh
 
-soak: ## random operations with seeds of the clock, ROUNDS times (default 10), and a directory of NAMES names (a million); needs root
+soak: ## random operations and clusters with seeds of the clock, ROUNDS times (default 10), a directory of NAMES names; needs root
 	@scripts/setup.sh test
 	for round in $$(seq "$${ROUNDS:-10}"); do \
 		export FOREBAY_TEST_SEED="$$(date +%s%N)"; echo "FOREBAY_TEST_SEED=$$FOREBAY_TEST_SEED"; \
 		$(CARGO) test --locked --package forebay-client --test oracle; \
 		$(CARGO) test --locked --package forebay-testkit --test exerciser; \
+		$(CARGO) test --release --locked --package forebay-controller --test cluster_simulation many_storms -- --ignored; \
 	done
 	FOREBAY_TEST_NAMES="$${NAMES:-1000000}" $(CARGO) test --release --locked --package forebay-client --test scale very_many -- --nocapture
 
