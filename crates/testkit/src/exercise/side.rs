@@ -118,6 +118,8 @@ impl Side {
                 rustix::fs::fallocate(self.file(slot)?, mode, offset, length).map(|()| Seen::Done)
             }
             Operation::Copy { from, from_offset, to, to_offset, length } => {
+                // The kernel copies up to the end that it knows. It asks where that is when it is asked, not when it copies.
+                rustix::fs::fstat(self.file(from)?)?;
                 copy(self.file(from)?, from_offset, self.file(to)?, to_offset, length)
             }
             Operation::Sync { slot } => sync(self.file(slot)?),
