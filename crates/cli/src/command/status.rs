@@ -16,7 +16,9 @@ const UNLIMITED: u64 = i64::MAX as u64;
 /// Asks the servers and prints what they say.
 pub fn status(arguments: &Arguments) -> Result<Exit, CommandError> {
     let file = InstanceFile::read(&arguments.instance)?;
-    let status = forebay_agent::node::status(&file)?;
+    let mut status = forebay_agent::node::status(&file)?;
+    // Who asks is a client too, for that moment.
+    status.sessions = status.sessions.saturating_sub(1);
     let text =
         if arguments.json { format!("{:#}\n", as_json(&file, &status)) } else { as_text(&file, &status) };
     say::answer(text).map_err(CommandError::Output)?;
