@@ -65,9 +65,26 @@ impl Striped {
     ///
     /// A substripe file may always be as long as the file's length allows, so what lies within that is allocated with
     /// the substripe files' own lengths; only what lies beyond keeps them.
-    pub(crate) fn fallocate(&self, range: Range<u64>, mode: FallocateMode, size: u64) -> Result<()> {
+    ///
+    /// Where others write the file too (`is_shared`) nothing can be cut off again: it may be theirs. Space is then had before
+    /// the file gets longer, if the fragments give any beyond the end; those that count space do not, and a file that
+    /// they have no space for may be longer afterwards, by zeros.
+    pub(crate) fn fallocate(
+        &self,
+        range: Range<u64>,
+        mode: FallocateMode,
+        size: u64,
+        is_shared: bool,
+    ) -> Result<()> {
         let keep = FallocateMode::KEEP_SIZE;
         let what = FallocateMode(mode.0 & !keep.0);
+        if !mode.contains(keep) && is_shared {
+            match self.fallocate_parts(range.clone(), what.with(keep)) {
+                Ok(()) | Err(FsError::Unsupported) => {}
+                Err(error) => return Err(error),
+            }
+            return self.fallocate_parts(range, what);
+        }
         if !mode.contains(keep) {
             let done = self.fallocate_parts(range, what);
             if done.is_err() {

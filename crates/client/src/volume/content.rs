@@ -3,7 +3,7 @@
 use super::Volume;
 use crate::file::{Body, Striped};
 use crate::handles::{Handle, OpenFile};
-use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Stub};
+use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Sharing, Stub};
 
 /// Offsets are below this, as for every Linux file.
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -107,9 +107,10 @@ impl Volume {
         if end > self.max_file_size && !mode.contains(FallocateMode::KEEP_SIZE) {
             return Err(FsError::FileTooLarge);
         }
-        let done = fallocate_content(&open, offset..end, mode);
+        let is_shared = self.sharing() == Sharing::Shared;
+        let done = fallocate_content(&open, offset..end, mode, is_shared);
         if done == Err(FsError::NoSpace) && self.metadata.give_back() {
-            return fallocate_content(&open, offset..end, mode);
+            return fallocate_content(&open, offset..end, mode, is_shared);
         }
         done
     }
@@ -250,7 +251,12 @@ fn write_content(open: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
     }
 }
 
-fn fallocate_content(open: &OpenFile, range: std::ops::Range<u64>, mode: FallocateMode) -> Result<()> {
+fn fallocate_content(
+    open: &OpenFile,
+    range: std::ops::Range<u64>,
+    mode: FallocateMode,
+    is_shared: bool,
+) -> Result<()> {
     let stub = &open.stub;
     match &*open.file.alone() {
         Body::Inline => stub.fallocate(range.start, range.end - range.start, mode),
@@ -258,7 +264,7 @@ fn fallocate_content(open: &OpenFile, range: std::ops::Range<u64>, mode: Falloca
             if !is_offered(mode) {
                 return Err(FsError::Unsupported);
             }
-            striped.fallocate(range.clone(), mode, stub.size()?)?;
+            striped.fallocate(range.clone(), mode, stub.size()?, is_shared)?;
             if mode.contains(FallocateMode::KEEP_SIZE) {
                 stub.was_changed()
             } else {

@@ -124,3 +124,19 @@ fn over_the_unix_socket_it_is_the_same() {
     assert_eq!(read_all(&volume, opened.handle), data);
     volume.release(opened.handle).unwrap();
 }
+
+#[test]
+fn space_that_is_not_there_is_not_allocated_and_nothing_of_others_is_cut() {
+    let served = Served::new(Shape::striped().metered(1 << 20));
+    let attached = served.attach();
+    let volume = volume(&attached);
+    let (_, opened) = create(&volume, Ino::ROOT, "file");
+    write_all(&volume, opened.handle, 0, b"here");
+    let allocated = volume.fallocate(opened.handle, 0, 64 << 20, FallocateMode::ALLOCATE);
+    assert_eq!(allocated, Err(FsError::NoSpace));
+    let mut read = [0; 4];
+    assert_eq!(volume.read(opened.handle, 0, &mut read), Ok(4));
+    assert_eq!(&read, b"here");
+    volume.fallocate(opened.handle, 0, 100_000, FallocateMode::ALLOCATE).unwrap();
+    volume.release(opened.handle).unwrap();
+}
