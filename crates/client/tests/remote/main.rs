@@ -9,6 +9,7 @@ mod direct;
 mod instance;
 mod locks;
 mod lockstep;
+mod notices;
 mod ordinary;
 mod proxy;
 mod refusals;
