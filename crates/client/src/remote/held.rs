@@ -102,6 +102,14 @@ impl Held {
         (some.into_iter().filter_map(take).collect(), life)
     }
 
+    /// The server could not be told; it will be, unless that life is over.
+    pub(crate) fn not_told_yet(&self, items: Vec<Forgotten>, life: Option<Life>) {
+        let mut inner = self.lock();
+        if inner.life == life {
+            items.into_iter().for_each(|item| inner.give_back(item.ino, item.count));
+        }
+    }
+
     /// The object that a name was last seen to stand for.
     pub(crate) fn known(&self, parent: Ino, name: &Name) -> Option<Ino> {
         self.lock().names.get(&(parent, name.clone())).copied()

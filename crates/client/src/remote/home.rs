@@ -154,14 +154,16 @@ impl Home {
             if items.is_empty() {
                 break;
             }
+            let request = MetadataRequest::Forget { items };
             // A life that is over has forgotten all by itself.
-            let _ = self.link.ask_in(
-                Patience::Wait,
-                Ask::Metadata(&MetadataRequest::Forget { items }),
-                &[],
-                &mut Sink::Nothing,
-                |now| life.is_none_or(|life| life == now),
-            );
+            let told =
+                self.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], &mut Sink::Nothing, |now| {
+                    life.is_none_or(|life| life == now)
+                });
+            if let (Err(FsError::Unreachable), MetadataRequest::Forget { items }) = (told, request) {
+                self.held.not_told_yet(items, life);
+                break;
+            }
         }
         let (unclosed, life) = self.held.take_unclosed();
         for handle in unclosed {
