@@ -81,7 +81,8 @@ fn work(directory: &PathBuf, seed: u64, stop: &AtomicBool, rounds: &AtomicU64) -
         }
         let (name, other) = (directory.join(format!("name{round}")), directory.join(format!("other{round}")));
         let mut new = OpenOptions::new();
-        new.write(true).create_new(true);
+        // Not exclusive: with O_EXCL an answer that was lost with its server becomes EEXIST, since the name is there.
+        new.write(true).create(true).truncate(false);
         drop(new.open(&name).map_err(said(format!("create in round {round}")))?);
         fs::rename(&name, &other).map_err(said(format!("rename in round {round}")))?;
         fs::remove_file(&other).map_err(said(format!("unlink in round {round}")))?;
