@@ -1,22 +1,25 @@
 //! The file system as the kernel asks it: each operation decodes, calls the volume, and answers.
 //!
 //! The bodies are in [`crate::ops`], one file per group. Called from every serving thread at the same time; the volume
-//! does its own locking. Permission checks are the kernel's (`default_permissions`), so are locks and the umask.
+//! does its own locking. Permission checks are the kernel's (`default_permissions`), so is the umask, and so are locks unless
+//! other mounts share the namespace.
 //! A crash loses what the volume had not yet made durable; the adapter itself keeps nothing.
 
 use crate::backing::Backing;
 use crate::cache::KernelCache;
 use crate::complaint::complain;
+use crate::lock_owners::LockOwners;
+use crate::lock_waits::LockWaits;
 use crate::negotiate::{DataPath, Plan};
 use crate::opens::Opens;
-use crate::ops::{attrs, data, dirs, lifetime, names, xattrs};
+use crate::ops::{attrs, data, dirs, lifetime, locks, names, xattrs};
 use crate::options::CachePolicy;
 use crate::set_id::SetId;
 use crate::translate;
 use forebay_client::{Handle, Volume};
 use forebay_fusedev::reply::*;
 use forebay_fusedev::request::*;
-use forebay_fusedev::{Context, Entry, Errno, Handler, OpenMode, Registrar};
+use forebay_fusedev::{Context, Entry, Errno, Handler, Interrupted, OpenMode, Registrar};
 use forebay_wire::{Attr, Ino};
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -29,6 +32,8 @@ pub(crate) struct Adapter {
     pub(crate) cache: CachePolicy,
     pub(crate) opens: Opens,
     pub(crate) set_id: SetId,
+    pub(crate) lock_owners: LockOwners,
+    pub(crate) lock_waits: Arc<LockWaits>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) registrar: Registrar,
     plan: Plan,
@@ -51,7 +56,8 @@ impl Adapter {
         shared: Arc<Shared>,
     ) -> Adapter {
         let (opens, set_id) = (Opens::default(), SetId::default());
-        Adapter { volume, cache, opens, set_id, shared, registrar, plan }
+        let (lock_owners, lock_waits) = (LockOwners::default(), Arc::default());
+        Adapter { volume, cache, opens, set_id, lock_owners, lock_waits, shared, registrar, plan }
     }
 
     /// Life of an answer in the kernel: what the mount's policy allows and the answer itself.
@@ -99,7 +105,12 @@ impl Handler for Adapter {
         complain("serving the mount", what);
     }
 
+    fn interrupt(&self, unique: u64) -> Interrupted {
+        locks::interrupt(self, unique)
+    }
+
     fn end(&self) {
+        locks::end(&self.volume, &self.lock_waits);
         let left = self.opens.drain();
         let files = left.files.into_iter().map(|handle| self.volume.release(handle));
         let directories = left.directories.into_iter().map(|handle| self.volume.releasedir(handle));
@@ -177,12 +188,12 @@ impl Handler for Adapter {
         data::write(self, context, write, reply);
     }
 
-    fn flush(&self, context: &Context, handle: u64, _lock_owner: u64, reply: DoneReply) {
-        lifetime::flush(self, context, Handle(handle), reply);
+    fn flush(&self, context: &Context, handle: u64, lock_owner: u64, reply: DoneReply) {
+        lifetime::flush(self, context, Handle(handle), lock_owner, reply);
     }
 
     fn release(&self, context: &Context, release: &Release, reply: DoneReply) {
-        lifetime::release(self, context, Handle(release.handle), reply);
+        lifetime::release(self, context, release, reply);
     }
 
     fn fsync(&self, context: &Context, handle: u64, data_only: bool, reply: DoneReply) {
@@ -227,6 +238,14 @@ impl Handler for Adapter {
 
     fn removexattr(&self, context: &Context, name: &OsStr, reply: DoneReply) {
         xattrs::remove(self, context, name, reply);
+    }
+
+    fn getlk(&self, context: &Context, lock: &Lock, reply: LockReply) {
+        locks::getlk(self, context, lock, reply);
+    }
+
+    fn setlk(&self, context: &Context, lock: &Lock, reply: DoneReply) {
+        locks::setlk(self, context, lock, reply);
     }
 
     /// No command of a device or local file system has a meaning here.

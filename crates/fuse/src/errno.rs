@@ -35,7 +35,11 @@ fn number(error: FsError) -> i32 {
         FsError::NoData => libc::ENXIO,
         FsError::Busy => libc::EBUSY,
         FsError::TooManyOpenFiles => libc::ENFILE,
-        FsError::Damaged { .. } => libc::EIO,
+        FsError::WouldBlock => libc::EAGAIN,
+        FsError::Deadlock => libc::EDEADLK,
+        FsError::Interrupted => libc::EINTR,
+        FsError::NoLocks => libc::ENOLCK,
+        FsError::Damaged { .. } | FsError::Unreachable => libc::EIO,
         FsError::Host { errno, .. } => from_host(errno),
         // The type may grow; an error nobody translated yet is still an error.
         _ => libc::EIO,

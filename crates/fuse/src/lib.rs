@@ -7,7 +7,8 @@
 //!
 //! [`mount`] makes and serves a mount as root or as an ordinary user, [`Mounted`] is its handle, [`probe`] says
 //! beforehand whether it can work, [`unmount_stale`] removes what a killed process left. Error numbers are made here
-//! and nowhere below. The kernel checks permissions, grants locks and applies the umask; the volume does the rest.
+//! and nowhere below. The kernel checks permissions, grants locks (the volume does where
+//! other mounts share the namespace) and applies the umask; the volume does the rest.
 //!
 //! Differences between kernels are in `docs/kernels.md`: an older kernel is slower, never wrong.
 
@@ -19,6 +20,8 @@ mod complaint;
 mod errno;
 mod error;
 mod kernel;
+mod lock_owners;
+mod lock_waits;
 mod mount;
 mod mounted;
 mod mountinfo;

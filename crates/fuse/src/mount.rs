@@ -84,7 +84,7 @@ struct Parts {
 }
 
 fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountOptions) -> io::Result<Parts> {
-    let (connection, plan) = agree(device, options).map_err(as_io)?;
+    let (connection, plan) = agree(device, options, volume.locks().is_some()).map_err(as_io)?;
     let queue_per_thread = options.threads > 1 && connection.can_have_queues();
     let (registrar, cache) = (connection.registrar(), KernelCache::new(connection.notifier()));
     let shared = Arc::new(Shared { backing: Backing::default(), kernel_cache: cache.clone() });
@@ -98,14 +98,10 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
     Ok(Parts { ended: start(connection, adapter, serving)?, features, shared, cache })
 }
 
-fn agree(device: OwnedFd, options: &MountOptions) -> Result<(Connection, Plan), HandshakeError> {
+fn agree(device: OwnedFd, options: &MountOptions, locks: bool) -> Result<(Connection, Plan), HandshakeError> {
     let greeting = Greeting::receive(device)?;
-    let wishes = Wishes {
-        passthrough: options.passthrough,
-        locks: false,
-        io_uring: options.io_uring,
-        cache: options.cache,
-    };
+    let wishes =
+        Wishes { passthrough: options.passthrough, locks, io_uring: options.io_uring, cache: options.cache };
     let plan = negotiate::plan(greeting.offer().features, &wishes);
     Ok((greeting.agree(&plan.agreement())?, plan))
 }

@@ -110,7 +110,7 @@ pub(crate) fn plan(offered: Features, wishes: &Wishes) -> Plan {
 fn invalidation(cache: CachePolicy) -> Features {
     match cache {
         CachePolicy::SoleOwner => Features::EXPLICIT_INVAL_DATA,
-        CachePolicy::Revalidate => Features::AUTO_INVAL_DATA,
+        CachePolicy::Revalidate | CachePolicy::AsAnswered => Features::AUTO_INVAL_DATA,
     }
 }
 

@@ -7,5 +7,6 @@ pub(crate) mod attrs;
 pub(crate) mod data;
 pub(crate) mod dirs;
 pub(crate) mod lifetime;
+pub(crate) mod locks;
 pub(crate) mod names;
 pub(crate) mod xattrs;

@@ -54,13 +54,16 @@ pub enum CachePolicy {
     SoleOwner,
     /// Others change the instance without saying so: the kernel asks for every name and attribute again.
     Revalidate,
+    /// Others change the instance, and each answer says how long it holds ([`forebay_wire::Attr::valid_ms`]); what is
+    /// changed before is announced through [`crate::KernelCache`].
+    AsAnswered,
 }
 
 impl CachePolicy {
-    /// Life of names and attributes in the kernel.
+    /// Longest life of names and attributes in the kernel.
     pub(crate) fn time_to_live(self) -> Duration {
         match self {
-            CachePolicy::SoleOwner => Duration::from_secs(3600),
+            CachePolicy::SoleOwner | CachePolicy::AsAnswered => Duration::from_secs(3600),
             CachePolicy::Revalidate => Duration::ZERO,
         }
     }

@@ -46,7 +46,7 @@ impl ClientMount {
         let attached = remote::attach(file, token)?;
         let mut options = MountOptions::named(format!("{}/{}", file.name, file.namespace));
         options.allow_other = wishes.allow_other || rustix::process::geteuid().is_root();
-        options.cache = CachePolicy::Revalidate;
+        options.cache = CachePolicy::AsAnswered;
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());
         let volume = Arc::new(volume.with_locks(attached.locks.clone()));
         let mounted = forebay_fuse::mount(volume, mountpoint, &options)?;

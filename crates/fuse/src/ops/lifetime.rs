@@ -4,12 +4,13 @@ use crate::adapter::Adapter;
 use crate::complaint::complain;
 use crate::errno;
 use crate::opens::Served;
+use crate::ops::locks;
 use crate::ops::names::answer_done;
 use crate::privilege::registering_for;
 use crate::translate;
 use forebay_client::{Handle, Opened};
 use forebay_fusedev::reply::{CreateReply, DoneReply, OpenReply};
-use forebay_fusedev::request::{Create, Open};
+use forebay_fusedev::request::{Create, Open, Release};
 use forebay_fusedev::{Context, Errno, OpenMode};
 use forebay_wire::{Caller, FsError, Ino, OpenFlags, Result};
 use std::os::fd::OwnedFd;
@@ -73,7 +74,7 @@ pub(crate) fn create(adapter: &Adapter, context: &Context, asked: &Create<'_>, r
 /// this, so close needs no request. Only where the kernel writes to local files itself, or locks go with a close, is
 /// something left to do; elsewhere
 /// "not implemented" makes the kernel never ask again, which saves one request of each open, write, close.
-pub(crate) fn flush(adapter: &Adapter, context: &Context, handle: Handle, reply: DoneReply) {
+pub(crate) fn flush(adapter: &Adapter, context: &Context, handle: Handle, lock_owner: u64, reply: DoneReply) {
     if let Err(error) = adapter.volume.flush(handle) {
         return reply.refuse(errno::of(error));
     }
@@ -81,7 +82,7 @@ pub(crate) fn flush(adapter: &Adapter, context: &Context, handle: Handle, reply:
         return reply.refuse(Errno::NOSYS);
     }
     tell_of_mapped_stores(adapter, translate::ino(context));
-    reply.done();
+    answer_done(locks::flushed(adapter, translate::ino(context), lock_owner), reply);
 }
 
 pub(crate) fn fsync(adapter: &Adapter, context: &Context, handle: Handle, data_only: bool, reply: DoneReply) {
@@ -99,7 +100,9 @@ fn tell_of_mapped_stores(adapter: &Adapter, ino: Ino) {
 
 /// Nobody waits for this answer: errors go to the log. The registration of a backing file is given back before the
 /// volume closes it.
-pub(crate) fn release(adapter: &Adapter, context: &Context, handle: Handle, reply: DoneReply) {
+pub(crate) fn release(adapter: &Adapter, context: &Context, release: &Release, reply: DoneReply) {
+    let handle = Handle(release.handle);
+    locks::released(adapter, translate::ino(context), release);
     if adapter.opens.remove(translate::ino(context), handle) {
         release_volume(adapter, handle);
     } else {

@@ -1,0 +1,145 @@
+//! Locks that the volume grants, because other mounts share the namespace.
+//!
+//! A lock that has to be waited for is waited for on a thread of its own: the serving threads are needed for the unlock that
+//! ends the wait. Order of events of such a request: it is entered among those that wait - the service is asked - it is
+//! taken out - it is answered. An interrupt in between calls it back, and is said again by the kernel until it is taken out,
+//! since the service may not have heard of the request yet.
+
+use crate::adapter::Adapter;
+use crate::complaint::complain;
+use crate::errno;
+use crate::lock_waits::{Begin, LockWaits};
+use crate::translate;
+use forebay_client::Handle;
+use forebay_fusedev::reply::{DoneReply, LockReply};
+use forebay_fusedev::request::{Lock, LockKind as Wanted, LockRange as Range, Release};
+use forebay_fusedev::{Context, Errno, Interrupted};
+use forebay_wire::{
+    FsError, HeldLock, Ino, LockFamily, LockKind, LockOwner, LockRange, LockRequest, LockScope, LockService,
+    Result, WaitId,
+};
+use std::sync::Arc;
+
+/// What the kernel asks for.
+enum Change {
+    Take(LockRequest),
+    GiveUp(Ino, LockOwner, LockScope),
+}
+
+fn change(context: &Context, lock: &Lock) -> Result<Change> {
+    let (file, owner) = (translate::ino(context), LockOwner(lock.owner));
+    let last = lock.range.end.min(LockRange::LAST_MAX);
+    let bytes = LockRange::new(lock.range.start, last).ok_or(FsError::InvalidArgument)?;
+    let scope = if lock.flock { LockScope::File } else { LockScope::Bytes(bytes) };
+    let take = |kind| Change::Take(LockRequest { file, owner, scope, kind, pid: lock.range.pid });
+    match lock.range.kind {
+        Wanted::Shared => Ok(take(LockKind::Shared)),
+        Wanted::Exclusive => Ok(take(LockKind::Exclusive)),
+        Wanted::Unlock => Ok(Change::GiveUp(file, owner, scope)),
+        Wanted::Other(_) => Err(FsError::InvalidArgument),
+    }
+}
+
+pub(crate) fn getlk(adapter: &Adapter, context: &Context, lock: &Lock, reply: LockReply) {
+    let Some(locks) = adapter.volume.locks() else { return reply.refuse(Errno::NOSYS) };
+    let held = change(context, lock).and_then(|change| match change {
+        Change::Take(request) => locks.test(&request),
+        Change::GiveUp(..) => Err(FsError::InvalidArgument),
+    });
+    match held {
+        Ok(Some(held)) => reply.lock(&shown(&held)),
+        Ok(None) => reply.lock(&Range { kind: Wanted::Unlock, ..lock.range }),
+        Err(error) => reply.refuse(errno::of(error)),
+    }
+}
+
+/// A process of another node has no number here.
+fn shown(held: &HeldLock) -> Range {
+    let kind = match held.kind {
+        LockKind::Shared => Wanted::Shared,
+        LockKind::Exclusive => Wanted::Exclusive,
+    };
+    let pid = if held.same_client { held.pid } else { 0 };
+    Range { start: held.range.start(), end: held.range.last(), kind, pid }
+}
+
+pub(crate) fn setlk(adapter: &Adapter, context: &Context, lock: &Lock, reply: DoneReply) {
+    let Some(locks) = adapter.volume.locks() else { return reply.refuse(Errno::NOSYS) };
+    match change(context, lock) {
+        Ok(Change::GiveUp(file, owner, scope)) => answer(locks.unlock(file, owner, scope), reply),
+        Ok(Change::Take(request)) => {
+            if request.scope.family() == LockFamily::Bytes {
+                adapter.lock_owners.took(Handle(lock.handle), request.file, request.owner);
+            }
+            match locks.lock(&request, None) {
+                Err(FsError::WouldBlock) if lock.waits => {
+                    wait(adapter, locks, context.unique, request, reply)
+                }
+                taken => answer(taken, reply),
+            }
+        }
+        Err(error) => reply.refuse(errno::of(error)),
+    }
+}
+
+fn answer(done: Result<()>, reply: DoneReply) {
+    match done {
+        Ok(()) => reply.done(),
+        Err(error) => reply.refuse(errno::of(error)),
+    }
+}
+
+fn wait(adapter: &Adapter, locks: Arc<dyn LockService>, unique: u64, request: LockRequest, reply: DoneReply) {
+    match adapter.lock_waits.begin(unique) {
+        Begin::Waits => {}
+        Begin::Interrupted => return reply.refuse(Errno::INTR),
+        Begin::TooMany => return reply.refuse(Errno::NOLCK),
+    }
+    let waits = Arc::clone(&adapter.lock_waits);
+    let waiting = move || {
+        let done = locks.lock(&request, Some(WaitId(unique)));
+        waits.end(unique);
+        answer(done, reply);
+    };
+    // The reply goes with the closure when there is no thread: the kernel hears EIO.
+    if let Err(error) = std::thread::Builder::new().name("dwfs-lock".into()).spawn(waiting) {
+        adapter.lock_waits.end(unique);
+        complain("waiting for a lock", &error);
+    }
+}
+
+pub(crate) fn interrupt(adapter: &Adapter, unique: u64) -> Interrupted {
+    match adapter.volume.locks() {
+        Some(locks) if adapter.lock_waits.interrupt(unique) => {
+            locks.cancel(WaitId(unique));
+            Interrupted::SayAgain
+        }
+        _ => Interrupted::Heard,
+    }
+}
+
+/// The mount is gone: nobody waits any more.
+pub(crate) fn end(volume: &forebay_client::Volume, waits: &LockWaits) {
+    if let Some(locks) = volume.locks() {
+        waits.all().into_iter().for_each(|unique| locks.cancel(WaitId(unique)));
+    }
+}
+
+/// A process closed a file: its ranges on it go.
+pub(crate) fn flushed(adapter: &Adapter, ino: Ino, owner: u64) -> Result<()> {
+    let Some(locks) = adapter.volume.locks() else { return Ok(()) };
+    adapter.lock_owners.closed(ino, LockOwner(owner));
+    locks.owner_closed(ino, LockOwner(owner), LockFamily::Bytes)
+}
+
+/// The last close of an open file description: its lock goes, and ranges whose owner it is. Nobody hears of an error.
+pub(crate) fn released(adapter: &Adapter, ino: Ino, release: &Release) {
+    let Some(locks) = adapter.volume.locks() else { return };
+    let file = release.unlock.map(|owner| (LockOwner(owner), LockFamily::File));
+    let ranges = adapter.lock_owners.left(Handle(release.handle)).into_iter();
+    for (owner, family) in file.into_iter().chain(ranges.map(|owner| (owner, LockFamily::Bytes))) {
+        if let Err(error) = locks.owner_closed(ino, owner, family) {
+            complain("giving up locks at a close", &error);
+        }
+    }
+}
