@@ -59,14 +59,15 @@ fn op(r: &mut Random) -> Op {
     }
 }
 
-/// With two paths it is open which one is found wanting first, and onto a directory that it is in nothing can be moved,
-/// for more than one reason: a kernel gives its own before a mounted file system is asked.
+/// With two paths it is open which one is found wanting first. Onto a directory that it is in, or into itself, nothing can
+/// be moved, for more than one reason: a kernel gives its own before a mounted file system is asked.
 fn are_same(op: &Op, ours: &Outcome, local: &Outcome) -> bool {
     let wanting = |outcome: &Outcome| {
         outcome.as_ref().is_err_and(|error| error == "NotFound" || error == "NotDirectory")
     };
     let two_paths = matches!(op, Op::Rename(..) | Op::Link(..));
-    let onto_its_own = matches!(op, Op::Rename(from, to, _) if from.starts_with(&format!("{to}/")));
+    let is_in = |inner: &String, outer: &String| inner.starts_with(&format!("{outer}/"));
+    let onto_its_own = matches!(op, Op::Rename(from, to, _) if is_in(from, to) || is_in(to, from));
     ours == local
         || (two_paths && wanting(ours) && wanting(local))
         || (onto_its_own && ours.is_err() && local.is_err())

@@ -140,3 +140,20 @@ fn space_that_is_not_there_is_not_allocated_and_nothing_of_others_is_cut() {
     volume.fallocate(opened.handle, 0, 100_000, FallocateMode::ALLOCATE).unwrap();
     volume.release(opened.handle).unwrap();
 }
+
+#[test]
+fn moving_an_open_file_onto_another_name_of_it_leaves_both() {
+    let served = Served::new(Shape::inline());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    let (attr, opened) = create(&volume, Ino::ROOT, "a");
+    let rename = |to: &str| {
+        volume.rename(me(), Ino::ROOT, OsStr::new("a"), Ino::ROOT, OsStr::new(to), RenameMode::Replace)
+    };
+    rename("a").unwrap();
+    assert_eq!(volume.getattr(attr.ino, None).unwrap().nlink, 1);
+    volume.link(me(), attr.ino, Ino::ROOT, OsStr::new("b")).unwrap();
+    rename("b").unwrap();
+    assert_eq!(volume.getattr(attr.ino, None).unwrap().nlink, 2);
+    volume.release(opened.handle).unwrap();
+}

@@ -34,6 +34,8 @@ impl Tree {
                 RenameMode::Exchange => RenameFlags::EXCHANGE,
             };
             let unlinked = match &replaced {
+                // Two names of one object: nothing is replaced, and both stay.
+                Some(other) if other.stat.st_ino == moved.stat.st_ino => None,
                 Some(other) if mode == RenameMode::Replace => self.keep_unlinked(&target, to.1, other)?,
                 _ => None,
             };
