@@ -46,6 +46,8 @@ const SCRIPTS: &[Script] = scripts! {
     "netcdf" needs "ncgen" of "netcdf-bin", "nccopy" of "netcdf-bin";
     "walk" needs "find" of "findutils";
     "save" needs "perl" of "perl", "flock" of "util-linux";
+    "mpi" needs "mpicc.mpich" of "libmpich-dev", "mpiexec.mpich" of "mpich";
+    "stress" needs "stress-ng" of "stress-ng";
 };
 
 fn run_all(way: Way, server: Identity, eyes: Identity) {
