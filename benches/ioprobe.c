@@ -7,11 +7,14 @@
  *   ioprobe random-write|random-read FILE MIB BLOCK     blocks in pseudo-random order, for at least SPAN_S
  *   ioprobe shared-new  FILE MIB BLOCK     remove FILE, two processes write one half each
  *   ioprobe shared-rewrite FILE MIB BLOCK  two processes write over one half each, for at least SPAN_S
+ *   ioprobe shared-read FILE MIB BLOCK     two processes read one half each, for at least SPAN_S
+ *   ioprobe four-rewrite|four-read FILE MIB BLOCK  the same with four processes and quarters
  *   ioprobe create      DIRECTORY COUNT    make that many empty files
+ *   ioprobe stat        DIRECTORY COUNT    look at all of them, for at least SPAN_S
  *   ioprobe unlink      DIRECTORY COUNT    remove them
  *
  * MIB is the size of the file, BLOCK the bytes of one call. Prints MiB/s for the sequential tests, calls/s for random
- * ones, files/s for create and unlink. Opening and closing are not timed; nothing is synced: the page cache is what is
+ * ones, files/s for create, stat and unlink. Opening and closing are not timed; nothing is synced: the page cache is what is
  * measured, the caller syncs between measurements. Any failed or short call ends the program with status 1 and a message.
  */
 #define _GNU_SOURCE
@@ -22,11 +25,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #define SPAN_S 0.4
+#define CREW_MAX 4 /* processes at one file */
 #define MIB (1024.0 * 1024.0)
 #define CLOCK_EVERY 32 /* random calls between two looks at the clock */
 
@@ -182,18 +187,33 @@ static double random_calls(const struct job *job, int writing)
 	return (double)calls / seconds;
 }
 
-/* What two processes tell each other: they begin together, and go on until the parent has seen the time. */
+/* What the processes at one file tell each other: they begin together, and go on until they have seen the time. */
 struct meeting {
 	volatile int ready;
 	volatile int go;
-	volatile uint64_t bytes[2];
-	volatile double end[2];
+	volatile uint64_t bytes[CREW_MAX];
+	volatile double end[CREW_MAX];
 };
 
-static void shared_child(const struct job *job, struct meeting *m, int me, double span_s)
+/* Who works at a file and how: each process has an equal part of it. span_s 0 means one pass. */
+struct crew {
+	int size;
+	int reading;
+	double span_s;
+};
+
+static void read_range(const struct job *job, int fd, uint64_t from, uint64_t to)
 {
-	uint64_t half = job->size / 2, done = 0;
-	int fd = open_file(job, O_WRONLY);
+	for (uint64_t offset = from; offset < to; offset += job->block) {
+		read_block(job, fd, offset);
+		check_mark(job, offset);
+	}
+}
+
+static void crew_member(const struct job *job, struct meeting *m, const struct crew *crew, int me)
+{
+	uint64_t part = job->size / (uint64_t)crew->size, from = (uint64_t)me * part, done = 0;
+	int fd = open_file(job, crew->reading ? O_RDONLY : O_WRONLY);
 	double start;
 
 	__atomic_fetch_add(&m->ready, 1, __ATOMIC_SEQ_CST);
@@ -201,44 +221,51 @@ static void shared_child(const struct job *job, struct meeting *m, int me, doubl
 		usleep(100);
 	start = now_s();
 	do {
-		write_range(job, fd, (uint64_t)me * half, ((uint64_t)me + 1) * half);
-		done += half;
-	} while (now_s() - start < span_s);
+		if (crew->reading)
+			read_range(job, fd, from, from + part);
+		else
+			write_range(job, fd, from, from + part);
+		done += part;
+	} while (now_s() - start < crew->span_s);
 	m->end[me] = now_s();
 	m->bytes[me] = done;
 	close_file(job, fd);
 	_exit(0);
 }
 
-/* Two processes write one half each; span_s 0 means one pass. The sum of what both wrote over the longer time. */
-static double shared_write(const struct job *job, double span_s)
+/* The sum of what all of them moved over the time of the slowest. */
+static double together(const struct job *job, struct crew crew)
 {
 	struct meeting *m = mmap(NULL, sizeof *m, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	double start, end;
+	double start, end = 0;
+	uint64_t bytes = 0;
 	int status;
 
 	if (m == MAP_FAILED)
 		fail("mmap", "shared memory");
-	for (int me = 0; me < 2; me++) {
+	for (int me = 0; me < crew.size; me++) {
 		pid_t child = fork();
 
 		if (child < 0)
-			fail("fork", "a writer");
+			fail("fork", "a process at the file");
 		if (child == 0)
-			shared_child(job, m, me, span_s);
+			crew_member(job, m, &crew, me);
 	}
-	while (__atomic_load_n(&m->ready, __ATOMIC_SEQ_CST) < 2) {
+	while (__atomic_load_n(&m->ready, __ATOMIC_SEQ_CST) < crew.size) {
 		if (waitpid(-1, &status, WNOHANG) > 0)
 			exit(1);
 		usleep(100);
 	}
 	start = now_s();
 	__atomic_store_n(&m->go, 1, __ATOMIC_SEQ_CST);
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < crew.size; i++)
 		if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
 			exit(1);
-	end = m->end[0] > m->end[1] ? m->end[0] : m->end[1];
-	return (double)(m->bytes[0] + m->bytes[1]) / MIB / (end - start);
+	for (int i = 0; i < crew.size; i++) {
+		end = m->end[i] > end ? m->end[i] : end;
+		bytes += m->bytes[i];
+	}
+	return (double)bytes / MIB / (end - start);
 }
 
 static double shared_new(const struct job *job)
@@ -246,7 +273,26 @@ static double shared_new(const struct job *job)
 	if (unlink(job->path) != 0 && errno != ENOENT)
 		fail("unlink", job->path);
 	close_file(job, open_file(job, O_WRONLY | O_CREAT | O_EXCL));
-	return shared_write(job, 0);
+	return together(job, (struct crew){ .size = 2 });
+}
+
+static double stat_names(const char *directory, long count)
+{
+	char path[4096];
+	struct stat found;
+	double start = now_s(), seconds;
+	long looks = 0;
+
+	do {
+		for (long i = 0; i < count; i++) {
+			snprintf(path, sizeof path, "%s/f%07ld", directory, i);
+			if (stat(path, &found) != 0)
+				fail("stat", path);
+		}
+		looks += count;
+		seconds = now_s() - start;
+	} while (seconds < SPAN_S);
+	return (double)looks / seconds;
 }
 
 static double names(const char *directory, long count, int making)
@@ -270,8 +316,8 @@ static double names(const char *directory, long count, int making)
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: ioprobe write-new|rewrite|read|random-write|random-read|shared-new|shared-rewrite "
-			"FILE MIB BLOCK\n       ioprobe create|unlink DIRECTORY COUNT\n");
+	fprintf(stderr, "usage: ioprobe write-new|rewrite|read|random-write|random-read|shared-new|shared-rewrite|shared-read|"
+			"four-rewrite|four-read FILE MIB BLOCK\n       ioprobe create|stat|unlink DIRECTORY COUNT\n");
 	return 2;
 }
 
@@ -301,7 +347,29 @@ static int run_file_test(const char *test, struct job *job)
 	else if (strcmp(test, "shared-new") == 0)
 		rate = shared_new(job);
 	else if (strcmp(test, "shared-rewrite") == 0)
-		rate = shared_write(job, SPAN_S);
+		rate = together(job, (struct crew){ .size = 2, .span_s = SPAN_S });
+	else if (strcmp(test, "shared-read") == 0)
+		rate = together(job, (struct crew){ .size = 2, .reading = 1, .span_s = SPAN_S });
+	else if (strcmp(test, "four-rewrite") == 0)
+		rate = together(job, (struct crew){ .size = 4, .span_s = SPAN_S });
+	else if (strcmp(test, "four-read") == 0)
+		rate = together(job, (struct crew){ .size = 4, .reading = 1, .span_s = SPAN_S });
+	else
+		return usage();
+	printf("%.1f\n", rate);
+	return 0;
+}
+
+static int run_names_test(const char *test, const char *directory, long count)
+{
+	double rate;
+
+	if (strcmp(test, "create") == 0)
+		rate = names(directory, count, 1);
+	else if (strcmp(test, "stat") == 0)
+		rate = stat_names(directory, count);
+	else if (strcmp(test, "unlink") == 0)
+		rate = names(directory, count, 0);
 	else
 		return usage();
 	printf("%.1f\n", rate);
@@ -310,18 +378,14 @@ static int run_file_test(const char *test, struct job *job)
 
 int main(int argc, char **argv)
 {
-	if (argc == 4 && (strcmp(argv[1], "create") == 0 || strcmp(argv[1], "unlink") == 0)) {
-		if (number(argv[3]) == 0)
-			return usage();
-		printf("%.1f\n", names(argv[2], (long)number(argv[3]), argv[1][0] == 'c'));
-		return 0;
-	}
+	if (argc == 4 && number(argv[3]) > 0)
+		return run_names_test(argv[1], argv[2], (long)number(argv[3]));
 	if (argc != 5)
 		return usage();
 
 	struct job job = { argv[2], number(argv[3]) * (uint64_t)MIB, number(argv[4]), NULL };
 
-	if (job.size == 0 || job.block < 8 || job.size / 2 % job.block != 0)
+	if (job.size == 0 || job.block < 8 || job.size / CREW_MAX % job.block != 0)
 		return usage();
 	job.buffer = aligned_alloc(4096, (job.block + 4095) / 4096 * 4096);
 	if (job.buffer == NULL)

@@ -42,6 +42,22 @@ GROUPS = {
         ("shared-new", FILE_MIB, MIB),
         ("shared-rewrite", FILE_MIB, MIB),
         ("create", NAMES),
+        ("stat", NAMES),
+        ("unlink", NAMES),
+        ("sqlite", ROWS),
+    ],
+    "servers": [
+        ("write-new", FILE_MIB, MIB),
+        ("rewrite", FILE_MIB, MIB),
+        ("read", FILE_MIB, MIB),
+        ("shared-rewrite", FILE_MIB, MIB),
+        ("shared-read", FILE_MIB, MIB),
+        ("four-rewrite", FILE_MIB, MIB),
+        ("four-read", FILE_MIB, MIB),
+        ("random-write", FILE_MIB, 4096),
+        ("random-read", FILE_MIB, 4096),
+        ("create", NAMES),
+        ("stat", NAMES),
         ("unlink", NAMES),
         ("sqlite", ROWS),
     ],
@@ -61,7 +77,7 @@ def rate(probe, test, directory):
     if name == "sqlite":
         report = json.loads(output_of([sys.executable, SQLITE, directory / "bench.sqlite", str(numbers[0])]))
         return report["rows"] / report["seconds"]
-    if name in ("create", "unlink"):
+    if name in ("create", "stat", "unlink"):
         names = directory / "names"
         names.mkdir(exist_ok=True)
         return float(output_of([probe, name, names, str(numbers[0])]))

@@ -23,7 +23,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from measure import GROUPS
+from measure import GROUPS, measure
+from network import Servers
 from rows import limit_row, row, table
 
 HERE = Path(__file__).resolve().parent
@@ -42,6 +43,22 @@ START_LIMIT_MS = 150
 START_LIMIT_MIB = 60
 STAGING_LIMIT_MIB = 128
 NAMES_LIMIT = 4000
+# Four servers, one mount: what is asked of it when clients reach the fragments directly, and when all goes over TCP.
+SHORT_CIRCUIT_GOALS = {
+    "write-new": 0.45,
+    "rewrite": 0.45,
+    "read": 0.45,
+    "shared-rewrite": 0.65,
+    "shared-read": 0.45,
+    "random-write": 0.06,
+    "random-read": 0.06,
+    "sqlite": 0.5,
+}
+TCP_GOALS = {"four-rewrite": 0.25, "four-read": 0.25}
+SHORT_CIRCUIT_LIMITS = {"create": 15_000, "stat": 300_000, "unlink": 15_000}
+TCP_LIMITS = {"create": 5_000, "stat": 300_000, "unlink": 5_000}
+MOUNT_RUNS = 15
+MOUNT_LIMIT_MS = 100
 
 ONE_NODE_GOALS = {
     "write-new": 0.85,
@@ -62,7 +79,11 @@ LABELS = {
     "random-read": ("4 KiB random read", "op/s"),
     "shared-new": ("two writers, new shared file", "MiB/s"),
     "shared-rewrite": ("two writers, shared file", "MiB/s"),
+    "shared-read": ("two readers, shared file", "MiB/s"),
+    "four-rewrite": ("four writers, shared file", "MiB/s"),
+    "four-read": ("four readers, shared file", "MiB/s"),
     "create": ("create", "files/s"),
+    "stat": ("stat", "files/s"),
     "unlink": ("unlink", "files/s"),
     "sqlite": ("SQLite transactions", "transactions/s"),
 }
@@ -221,6 +242,28 @@ def empty_script(bench):
     return rows
 
 
+def servers(bench):
+    """Four servers with a fragment each, one client: through the servers' Unix sockets, and over TCP on loopback."""
+    rows = []
+    for label, sockets, goals, limits in (
+        ("four servers, short circuit", True, SHORT_CIRCUIT_GOALS, SHORT_CIRCUIT_LIMITS),
+        ("four servers, TCP on loopback", False, TCP_GOALS, TCP_LIMITS),
+    ):
+        note(f"{label}: {len(GROUPS['servers'])} tests, {bench.rounds} rounds and one to warm up")
+        with FreshXfs(bench.work / "reference") as reference, Servers(bench.forebay, bench.work / "servers", sockets) as running:
+            with running.mounted() as mount:
+                places = {"ours": mount / "bench", "reference": reference / "bench"}
+                for place in places.values():
+                    place.mkdir()
+                results = measure("servers", bench.probe, bench.rounds, places)
+            rows += io_rows(label, results, goals)
+            rows += [limit_row(f"{label}: {test}, at least", results[test]["ours"], least, "files/s") for test, least in limits.items()]
+            times = [running.time_of_a_mount() for _ in range(MOUNT_RUNS + 1)][1:]
+            rows.append(limit_row(f"{label}: mount to first byte written, at most", [t[0] for t in times], MOUNT_LIMIT_MS, "ms"))
+            rows.append(limit_row(f"{label}: unmount, at most", [t[1] for t in times], MOUNT_LIMIT_MS, "ms"))
+    return rows
+
+
 def bare_bash(script):
     start = time.time()
     call("bash", script)
@@ -346,7 +389,13 @@ def staging(bench):
     return rows
 
 
-PARTS = {"empty-script": empty_script, "staging": staging, "one-node": one_node, "four-nodes": four_nodes}
+PARTS = {
+    "empty-script": empty_script,
+    "staging": staging,
+    "one-node": one_node,
+    "four-nodes": four_nodes,
+    "servers": servers,
+}
 
 
 def machine():

@@ -58,10 +58,11 @@ struct Listed {
     kind: FileKind,
     name: OsString,
     next_cookie: u64,
+    attr: Option<Attr>,
 }
 
-/// Entries with their attributes, so that a listing with sizes needs no request per name. The volume is asked for
-/// attributes only after it has handed out a batch: never from within its own listing.
+/// Entries with their attributes, so that a listing with sizes needs no request per name. Where the volume does not give
+/// them with the names it is asked for them after it has handed out a batch: never from within its own listing.
 pub(crate) fn readdirplus(
     adapter: &Adapter,
     context: &Context,
@@ -78,8 +79,9 @@ pub(crate) fn readdirplus(
             Err(_) if cookie != asked.offset => return reply.done(),
             Err(error) => return reply.refuse(errno::of(error)),
         };
-        for entry in &batch {
+        for (at, entry) in batch.iter().enumerate() {
             if !add(adapter, caller, directory, entry, &mut reply) {
+                give_back(adapter, &batch[at..]);
                 return reply.done();
             }
             cookie = entry.next_cookie;
@@ -92,15 +94,24 @@ pub(crate) fn readdirplus(
 
 fn batch(adapter: &Adapter, handle: Handle, cookie: u64) -> Result<Vec<Listed>> {
     let mut batch = Vec::with_capacity(BATCH);
-    adapter.volume.readdir(handle, cookie, &mut |entry| {
+    let listed = adapter.volume.readdir_with_attributes(handle, cookie, &mut |entry, attr| {
         if batch.len() == BATCH {
             return false;
         }
         let (ino, kind, next_cookie) = (entry.ino, entry.kind, entry.next_cookie);
-        batch.push(Listed { ino, kind, name: entry.name.to_owned(), next_cookie });
+        batch.push(Listed { ino, kind, name: entry.name.to_owned(), next_cookie, attr: attr.copied() });
         true
-    })?;
+    });
+    if let Err(error) = listed {
+        give_back(adapter, &batch);
+        return Err(error);
+    }
     Ok(batch)
+}
+
+/// Attributes that came with names count a reference each; those that are not handed on give it back.
+fn give_back(adapter: &Adapter, entries: &[Listed]) {
+    entries.iter().filter_map(|entry| entry.attr).for_each(|attr| adapter.volume.forget(attr.ino, 1));
 }
 
 /// Adds one entry; `false` when the reply is full and the entry is not in it. An entry with attributes counts one
@@ -115,6 +126,9 @@ fn add(
     if is_self_or_parent(&entry.name) {
         return add_with(adapter, &name_only(entry), entry, reply);
     }
+    if let Some(attr) = &entry.attr {
+        return add_with(adapter, attr, entry, reply);
+    }
     match adapter.volume.lookup(caller, directory, &entry.name) {
         Ok(attr) => {
             let fits = add_with(adapter, &attr, entry, reply);
@@ -123,7 +137,12 @@ fn add(
             }
             fits
         }
-        Err(_) => true, // removed since it was listed
+        Err(FsError::NotFound) => true, // removed since it was listed
+        // Who may read a directory and not search it sees the names and nothing more.
+        Err(_) => {
+            let kind = translate::kind(entry.kind);
+            reply.add_name(entry.ino.0, entry.next_cookie, kind, &entry.name)
+        }
     }
 }
 

@@ -88,6 +88,12 @@ impl<'a> DirectoryPlusReply<'a> {
         self.list.add(record.as_bytes(), entry.attr.node, next, kind, name)
     }
 
+    /// Adds an entry of which the kernel takes number, kind and name only; no reference is counted.
+    pub fn add_name(&mut self, node: u64, next: u64, kind: FileType, name: &OsStr) -> bool {
+        // The kernel takes an object without a number for one that it is told nothing of.
+        self.list.add(&[0; ENTRY_BYTES], node, next, kind, name)
+    }
+
     /// Sends what was added; nothing says that the directory has ended.
     pub fn done(self) {
         self.owed.send(&[], self.list.filled());

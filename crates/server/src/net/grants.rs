@@ -115,6 +115,13 @@ impl Grants {
         VALID_MS
     }
 
+    /// A client moves what it shows into a directory: it goes on showing it there as long as it might have before. It has
+    /// to be told of changes there, whether or not it was given a grant on the directory.
+    pub(crate) fn carried(&mut self, ino: Ino, session: Session, now: u64) {
+        let object = self.objects.entry(ino).or_default();
+        object.grants.push((session, now + u64::from(VALID_MS) + SLACK_MS));
+    }
+
     /// A change begins; returns who has to be told of it first. Objects may be named twice.
     pub(crate) fn begin(&mut self, objects: &[Ino], by: Session, now: u64) -> Vec<Told> {
         let mut told = Vec::new();

@@ -265,6 +265,14 @@ impl Home {
         self.grants().grant(ino, session.number, now)
     }
 
+    /// A client moves names, and with them what its kernel shows of them, between directories.
+    pub(crate) fn carries(&self, directories: [Ino; 2], session: &Session) {
+        let (mut grants, now) = (self.grants(), self.now());
+        for ino in directories {
+            grants.carried(ino, session.number, now);
+        }
+    }
+
     /// Tells all other clients that may show what is going to change, and waits until none does. The change may be made
     /// as long as the result is held.
     pub(crate) fn change<'a>(&'a self, by: &Session, items: Vec<Changed>) -> Changing<'a> {
@@ -303,7 +311,9 @@ impl Home {
             };
             if answered {
                 let mut grants = self.grants();
-                told.into_iter().for_each(|told| grants.answered(told));
+                // Of a directory the client forgot the names that change; it goes on showing the others.
+                let shows_others = |told: &Told| items.iter().any(|item| is_name_of(item, told.ino));
+                told.into_iter().filter(|told| !shows_others(told)).for_each(|told| grants.answered(told));
             }
         }
     }
@@ -378,6 +388,10 @@ impl Home {
     pub(crate) fn waiting_lock_request(wait: WaitId) -> Option<locks::RequestId> {
         (wait.0 & NOT_WAITING == 0).then_some(locks::RequestId(wait.0))
     }
+}
+
+fn is_name_of(item: &Changed, directory: Ino) -> bool {
+    matches!(item, Changed::Entry(parent, _) if *parent == directory)
 }
 
 /// A change that may be made. Others are given no grants on its objects until it is dropped.

@@ -109,6 +109,7 @@ pub(crate) fn rename(
     items.extend([from.0, to.0].map(Changed::Attributes));
     items.extend(source.into_iter().chain(target).map(Changed::Attributes));
     let _changing = asking.home.change(asking.session, items);
+    asking.home.carries([from.0, to.0], asking.session);
     asking.guard(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
 }
 

@@ -75,6 +75,13 @@ pub(crate) fn beside(work: impl FnOnce(&mut Link)) -> Child {
 }
 
 impl Child {
+    /// It sleeps inside one of these system calls.
+    pub(crate) fn is_inside(&self, calls: &[libc::c_long]) -> bool {
+        let now = std::fs::read_to_string(format!("/proc/{}/syscall", self.pid)).unwrap_or_default();
+        let number = now.split(' ').next().and_then(|word| word.parse().ok());
+        number.is_some_and(|number| calls.contains(&number))
+    }
+
     /// Awaits its end and counts what it found.
     #[track_caller]
     pub(crate) fn finish(mut self) {
