@@ -85,8 +85,9 @@ impl Stub for RemoteStub {
         Ok(())
     }
 
+    /// A hole may be punched where no substripe file is, which no data service has a time of.
     fn was_changed(&self) -> Result<()> {
-        Ok(())
+        self.order(&MetadataRequest::WasWritten { handle: self.handle, end: 0 })
     }
 
     fn drop_suid_sgid(&self) -> Result<()> {
