@@ -84,6 +84,7 @@ struct Parts {
 }
 
 fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountOptions) -> io::Result<Parts> {
+    let ended = Arc::new(Ended::not_yet(device.try_clone()?));
     let (connection, plan) = agree(device, options, volume.locks().is_some()).map_err(as_io)?;
     let queue_per_thread = options.threads > 1 && connection.can_have_queues();
     let (registrar, cache) = (connection.registrar(), KernelCache::new(connection.notifier()));
@@ -95,7 +96,8 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
     let features = Features { io_uring, ..features(&plan, options, queue_per_thread, target) };
     let adapter = Adapter::new(volume, options.cache, plan, registrar, Arc::clone(&shared));
     let serving = Serving { threads: options.threads, queue_per_thread, name: THREAD_NAME };
-    Ok(Parts { ended: start(connection, adapter, serving)?, features, shared, cache })
+    start(connection, adapter, serving, Arc::clone(&ended))?;
+    Ok(Parts { ended, features, shared, cache })
 }
 
 fn agree(device: OwnedFd, options: &MountOptions, locks: bool) -> Result<(Connection, Plan), HandshakeError> {
@@ -125,14 +127,12 @@ fn features(plan: &Plan, options: &MountOptions, queue_per_thread: bool, target:
     }
 }
 
-fn start(connection: Connection, adapter: Adapter, serving: Serving) -> io::Result<Arc<Ended>> {
-    let ended = Arc::new(Ended::default());
-    let tell = Arc::clone(&ended);
+fn start(connection: Connection, adapter: Adapter, serving: Serving, tell: Arc<Ended>) -> io::Result<()> {
     let run = move || {
         let result = connection.serve(&adapter, &serving);
         drop(adapter); // who is told finds the volume no longer used
         tell.set(result);
     };
     std::thread::Builder::new().name("dwfs-session".into()).spawn(run)?;
-    Ok(ended)
+    Ok(())
 }

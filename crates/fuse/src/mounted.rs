@@ -10,7 +10,9 @@ use crate::error::UnmountError;
 use crate::kernel::KernelVersion;
 use crate::negotiate::DataPath;
 use crate::unmount::{Removal, Target, Unmount};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use std::io;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
@@ -43,14 +45,32 @@ pub struct Features {
 }
 
 /// Set once, when the session has ended.
-#[derive(Default)]
 pub(crate) struct Ended {
     result: Mutex<Option<Result<(), String>>>,
     changed: Condvar,
+    /// A second descriptor of the connection while it is served. Closed with the others: the kernel fails the requests
+    /// of a mount whose last descriptor is closed.
+    device: Mutex<Option<OwnedFd>>,
 }
 
 impl Ended {
+    /// Not yet; `device` is a descriptor of the connection.
+    pub(crate) fn not_yet(device: OwnedFd) -> Ended {
+        Ended { result: Mutex::default(), changed: Condvar::default(), device: Mutex::new(Some(device)) }
+    }
+
+    /// The kernel still has the mount somewhere. When it lets go of the last one, the connection is cut at once, before
+    /// umount(2) returns; requests that were under way may take longer.
+    fn is_mounted_elsewhere(&self) -> bool {
+        let device = self.device.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        let Some(device) = device.as_ref() else { return false };
+        let mut asked = [PollFd::new(device, PollFlags::empty())];
+        let answer = rustix::event::poll(&mut asked, Some(&Timespec::default()));
+        answer.is_ok() && !asked[0].revents().contains(PollFlags::ERR)
+    }
+
     pub(crate) fn set(&self, result: io::Result<()>) {
+        *self.device.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = None;
         let mut slot = self.result.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         *slot = Some(result.map_err(|error| error.to_string()));
         self.changed.notify_all();
@@ -91,6 +111,8 @@ impl Unmounter {
         let path = || self.target.mountpoint.clone();
         let ended = match self.target.remove()? {
             Removal::Detached => return Ok(Unmount::Lazy),
+            // A mount namespace that was copied from ours while it was mounted has it too.
+            Removal::Removed if self.ended.is_mounted_elsewhere() => return Ok(Unmount::Lazy),
             Removal::Removed => self.ended.wait(Some(SERVED_WITHIN)),
             Removal::GoneBefore => match self.ended.wait(Some(ENDS_WITHIN)) {
                 None => return Ok(Unmount::Lazy),

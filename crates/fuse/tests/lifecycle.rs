@@ -4,7 +4,8 @@ mod support;
 
 use forebay_fuse::unmount_stale;
 use rustix::process::Signal;
-use std::process::Command;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
 use support::{Place, Server, USERS, User, is_mounted, until};
 
 fn again(place: Place) -> Server {
@@ -100,6 +101,29 @@ fn living_and_foreign_mounts_stay() {
     assert!(is_mounted(&place.mountpoint()));
 
     assert!(!unmount_stale(&place.mountpoint().join("absent/deeper")).unwrap());
+}
+
+/// As a container or a service does that is started meanwhile.
+#[test]
+fn a_copy_of_the_mount_in_another_namespace_holds_nobody_up() {
+    for user in USERS {
+        let mut server = Server::start(user, 1, &[]);
+        // It ends with its standard input, so also when this test fails.
+        let mut copy = Command::new("unshare")
+            .args(["--mount", "sh", "-c", "echo copied; read -r line"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut line = String::new();
+        BufReader::new(copy.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        server.signal(Signal::TERM);
+        until("the server told that it goes on", || server.log().contains("still in use"));
+        drop(copy.stdin.take());
+        copy.wait().unwrap();
+        assert!(server.wait().success());
+        assert!(!is_mounted(&server.mountpoint()), "{user:?}");
+    }
 }
 
 #[test]
