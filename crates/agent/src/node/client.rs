@@ -15,6 +15,10 @@ use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
+/// Threads that serve the mount. A request whose server is away holds its thread until the server is back; the others go on
+/// as long as a thread is left.
+const THREADS: usize = 16;
+
 /// What a caller may choose about a mount.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MountWishes {
@@ -47,6 +51,7 @@ impl ClientMount {
         let mut options = MountOptions::named(format!("{}/{}", file.name, file.namespace));
         options.allow_other = wishes.allow_other || rustix::process::geteuid().is_root();
         options.cache = CachePolicy::AsAnswered;
+        options.threads = options.threads.max(THREADS);
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());
         let volume = Arc::new(volume.with_locks(attached.locks.clone()));
         let mounted = forebay_fuse::mount(volume, mountpoint, &options)?;

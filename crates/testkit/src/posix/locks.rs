@@ -63,6 +63,13 @@ fn file() -> OwnedFd {
 const EXCLUSIVE: FlockOperation = FlockOperation::NonBlockingLockExclusive;
 const SHARED: FlockOperation = FlockOperation::NonBlockingLockShared;
 
+/// Awaits a lock whose holder was closed. A file system that grants the lock hears of the close a moment later: close does not
+/// wait for it.
+fn free_after_close(take: impl FnMut() -> bool) {
+    let went = crate::wait_until("the lock of a closed file to go", LIMIT, take);
+    granted(went.map_err(|_| Errno::TIMEDOUT));
+}
+
 fn flock_shared_and_exclusive() {
     let (first, second, third) = (file(), file(), file());
     granted(flock(&first, SHARED));
@@ -74,7 +81,7 @@ fn flock_shared_and_exclusive() {
     granted(flock(&first, SHARED));
     granted(flock(&second, SHARED));
     drop(first);
-    granted(flock(&second, EXCLUSIVE));
+    free_after_close(|| flock(&second, EXCLUSIVE).is_ok());
     // Also on a directory and through a descriptor for reading.
     let directory = granted(open(".", OFlags::RDONLY));
     granted(flock(&directory, EXCLUSIVE));
@@ -307,10 +314,7 @@ fn description_locks_belong_to_the_open_file() {
     })
     .finish();
     drop(first);
-    // A file system that grants the lock hears of the close a moment later: close does not wait for it.
-    let gone = || call(&second, DESCRIPTION.try_set, WRITE, 0, 10).is_ok();
-    let went = crate::wait_until("the lock of a closed file to go", LIMIT, gone);
-    granted(went.map_err(|_| Errno::TIMEDOUT));
+    free_after_close(|| call(&second, DESCRIPTION.try_set, WRITE, 0, 10).is_ok());
 }
 
 fn kinds_of_locks_and_each_other() {
