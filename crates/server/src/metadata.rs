@@ -58,6 +58,12 @@ pub(crate) const UNLINKED: &str = "open";
 /// Directory descriptors kept open, at most.
 const DIRECTORIES_MAX: usize = 1024;
 
+/// The lock of the tree while something is made; see [`Tree::making`].
+enum Making<'a> {
+    Together(#[expect(dead_code, reason = "held until dropped")] RwLockReadGuard<'a, ()>),
+    Alone(#[expect(dead_code, reason = "held until dropped")] RwLockWriteGuard<'a, ()>),
+}
+
 /// One namespace; see the module.
 pub struct Tree {
     home: Arc<Home>,
@@ -143,6 +149,15 @@ impl Tree {
 
     fn shared(&self) -> RwLockReadGuard<'_, ()> {
         self.order.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Held while something is made. What is half made must not be found by another client: in the only mount of a
+    /// namespace the kernel sees to that.
+    fn making(&self) -> Making<'_> {
+        match self.sharing {
+            Sharing::Sole => Making::Together(self.shared()),
+            Sharing::Shared => Making::Alone(self.exclusive()),
+        }
     }
 
     fn exclusive(&self) -> RwLockWriteGuard<'_, ()> {

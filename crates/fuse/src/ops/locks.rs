@@ -27,7 +27,9 @@ enum Change {
 }
 
 fn change(context: &Context, lock: &Lock) -> Result<Change> {
-    let (file, owner) = (translate::ino(context), LockOwner(lock.owner));
+    // One handle, one open file description; the kernel's own number of it is used again while the close is on its way.
+    let owner = LockOwner(if lock.flock { lock.handle } else { lock.owner });
+    let file = translate::ino(context);
     let last = lock.range.end.min(LockRange::LAST_MAX);
     let bytes = LockRange::new(lock.range.start, last).ok_or(FsError::InvalidArgument)?;
     let scope = if lock.flock { LockScope::File } else { LockScope::Bytes(bytes) };
@@ -135,11 +137,19 @@ pub(crate) fn flushed(adapter: &Adapter, ino: Ino, owner: u64) -> Result<()> {
 /// The last close of an open file description: its lock goes, and ranges whose owner it is. Nobody hears of an error.
 pub(crate) fn released(adapter: &Adapter, ino: Ino, release: &Release) {
     let Some(locks) = adapter.volume.locks() else { return };
-    let file = release.unlock.map(|owner| (LockOwner(owner), LockFamily::File));
-    let ranges = adapter.lock_owners.left(Handle(release.handle)).into_iter();
-    for (owner, family) in file.into_iter().chain(ranges.map(|owner| (owner, LockFamily::Bytes))) {
-        if let Err(error) = locks.owner_closed(ino, owner, family) {
-            complain("giving up locks at a close", &error);
-        }
+    if release.unlock.is_some() {
+        give_up(&*locks, ino, LockOwner(release.handle), LockFamily::File);
+    }
+    let handle = Handle(release.handle);
+    if adapter.lock_owners.has(handle) {
+        let _leaving = adapter.lock_owners.leaving();
+        let left = adapter.lock_owners.left(handle);
+        left.into_iter().for_each(|owner| give_up(&*locks, ino, owner, LockFamily::Bytes));
+    }
+}
+
+fn give_up(locks: &dyn LockService, ino: Ino, owner: LockOwner, family: LockFamily) {
+    if let Err(error) = locks.owner_closed(ino, owner, family) {
+        complain("giving up locks at a close", &error);
     }
 }

@@ -7,7 +7,7 @@
 //! 3. the attribute that says where its content is, is set: an empty striped file;
 //! 4. its mode is made final.
 //!
-//! Nobody is told the name before all is done, and a failure after step 1 removes the stub again. A directory or special
+//! Nobody is told the name before all is done (in a shared tree nobody looks meanwhile: see [`Tree::making`]), and a failure after step 1 removes the stub again. A directory or special
 //! file is made, then given its owner, then its mode, likewise.
 
 use super::Tree;
@@ -64,7 +64,7 @@ impl Tree {
     }
 
     fn make_special(&self, parent: Ino, name: &OsStr, kind: FileKind, object: &NewObject) -> Result<Attr> {
-        let _order = self.shared();
+        let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         let file_type = FileType::from_raw_mode(kind.mode_bits());
@@ -82,7 +82,7 @@ impl Tree {
 
     pub(super) fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
         check_name(name)?;
-        let _order = self.shared();
+        let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         let (stub_mode, annotation) =
@@ -106,7 +106,7 @@ impl Tree {
 
     pub(super) fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr> {
         check_name(name)?;
-        let _order = self.shared();
+        let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         rustix::fs::symlinkat(target, &directory, name).map_err(host("make a symbolic link"))?;
@@ -123,7 +123,7 @@ impl Tree {
         object: &NewObject,
     ) -> Result<(Attr, Arc<LocalStub>)> {
         check_name(name)?;
-        let _order = self.shared();
+        let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         self.count_created()?;
