@@ -333,3 +333,17 @@ fn a_server_that_is_away_is_asked_again() {
     let volume = Volume::new(other, own);
     assert_eq!(lookup(&volume, "f").unwrap().size, 75_000);
 }
+
+#[test]
+fn a_file_without_a_name_keeps_its_length_for_who_reads_it() {
+    let n = nodes();
+    let (one, two) = (n.volume(), n.volume());
+    let (attr, writer) = create(&one, Ino::ROOT, "file");
+    write_all(&one, writer.handle, 0, &[1; 100]);
+    let reader = two.open(me(), attr.ino, OpenFlags::READ_ONLY).unwrap();
+    one.unlink(me(), Ino::ROOT, OsStr::new("file")).unwrap();
+    one.release(writer.handle).unwrap();
+    assert_eq!(read_all(&two, reader.handle).len(), 100, "the last who could write has closed it");
+    two.release(reader.handle).unwrap();
+    assert_eq!(n.substripe_files(), 0);
+}

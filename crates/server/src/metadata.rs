@@ -198,6 +198,7 @@ impl Tree {
     /// Removes the substripe files of a file that has no stub any more. What cannot be removed is left to the walk at
     /// the next open.
     fn purge(&self, file: FileId, layout: Layout) {
+        self.unsettled().remove(file);
         for slot in 0..layout.stripe_count() {
             let removed = match self.data.get(layout.server(slot) as usize) {
                 Some(data) => data.remove(file, layout.substripes()),

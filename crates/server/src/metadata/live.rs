@@ -109,7 +109,12 @@ impl LocalStub {
         let mut live = self.live();
         live.writers = live.writers.saturating_sub(1);
         let Some((file, layout)) = self.striped() else { return };
-        if live.writers > 0 || self.is_nameless() {
+        if live.writers > 0 {
+            return;
+        }
+        if self.is_nameless() {
+            // It goes with the last who has it open; those who read it until then have to ask for its length.
+            self.tree().unsettled().add(file);
             return;
         }
         let settled = self.tree().reach(file, &layout).and_then(|reach| self.settle(&mut live, file, &reach));
