@@ -9,7 +9,6 @@ use crate::backing::Backing;
 use crate::cache::KernelCache;
 use crate::complaint::complain;
 use crate::lock_owners::LockOwners;
-use crate::lock_waits::LockWaits;
 use crate::negotiate::{DataPath, Plan};
 use crate::opens::Opens;
 use crate::ops::{attrs, data, dirs, lifetime, locks, names, xattrs};
@@ -19,7 +18,7 @@ use crate::translate;
 use forebay_client::{Handle, Volume};
 use forebay_fusedev::reply::*;
 use forebay_fusedev::request::*;
-use forebay_fusedev::{Context, Entry, Errno, Handler, Interrupted, OpenMode, Registrar};
+use forebay_fusedev::{Context, Entry, Errno, Handler, Interrupted, OpenMode, Registrar, Waiters};
 use forebay_wire::{Attr, Ino};
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -33,7 +32,7 @@ pub(crate) struct Adapter {
     pub(crate) opens: Opens,
     pub(crate) set_id: SetId,
     pub(crate) lock_owners: LockOwners,
-    pub(crate) lock_waits: Arc<LockWaits>,
+    pub(crate) lock_waits: Arc<Waiters<()>>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) registrar: Registrar,
     plan: Plan,

@@ -21,7 +21,6 @@ mod errno;
 mod error;
 mod kernel;
 mod lock_owners;
-mod lock_waits;
 mod mount;
 mod mounted;
 mod mountinfo;

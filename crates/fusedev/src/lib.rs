@@ -42,4 +42,4 @@ pub use reply::Opened;
 pub use request::Context;
 pub use rustix::io::Errno;
 pub use session::Serving;
-pub use waiters::Waiters;
+pub use waiters::{NotKept, Waiters};

@@ -14,6 +14,15 @@ use std::sync::{Mutex, MutexGuard};
 /// more than can matter at a time.
 const EARLY_MAX: usize = 256;
 
+/// Why a reply was not kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NotKept {
+    /// Its request was interrupted already.
+    Interrupted,
+    /// As many wait as may.
+    TooMany,
+}
+
 /// Waiting replies, by the number of their request.
 #[derive(Debug)]
 pub struct Waiters<R>(Mutex<Inner<R>>);
@@ -38,10 +47,18 @@ impl<R> Waiters<R> {
 
     /// Keeps the reply of a request. Handed back, to be answered EINTR, when it was interrupted already.
     pub fn keep(&self, unique: u64, reply: R) -> Result<(), R> {
+        self.keep_of(usize::MAX, unique, reply).map_err(|(_, reply)| reply)
+    }
+
+    /// Keeps the reply of a request, if fewer than `most` wait. Otherwise handed back, with the reason.
+    pub fn keep_of(&self, most: usize, unique: u64, reply: R) -> Result<(), (NotKept, R)> {
         let mut inner = self.locked();
         if let Some(at) = inner.early.iter().position(|early| *early == unique) {
             inner.early.remove(at);
-            return Err(reply);
+            return Err((NotKept::Interrupted, reply));
+        }
+        if inner.waiting.len() >= most {
+            return Err((NotKept::TooMany, reply));
         }
         inner.waiting.insert(unique, reply);
         Ok(())
@@ -49,13 +66,24 @@ impl<R> Waiters<R> {
 
     /// An interrupt of a request: its reply when it waits, to be answered EINTR.
     pub fn interrupt(&self, unique: u64) -> Option<R> {
+        let waits = self.hear(unique);
+        if waits { self.take(unique) } else { None }
+    }
+
+    /// An interrupt of a request that somebody else will answer; `true` when it waits, and does so until it is taken out.
+    pub fn hear(&self, unique: u64) -> bool {
         let mut inner = self.locked();
-        let waiting = inner.waiting.remove(&unique);
-        if waiting.is_none() {
+        let waits = inner.waiting.contains_key(&unique);
+        if !waits {
             inner.early.truncate(EARLY_MAX - 1);
             inner.early.push_front(unique);
         }
-        waiting
+        waits
+    }
+
+    /// The numbers of all that wait.
+    pub fn numbers(&self) -> Vec<u64> {
+        self.locked().waiting.keys().copied().collect()
     }
 
     /// Takes a reply out to answer it; `None` when it was interrupted.
@@ -90,6 +118,26 @@ mod tests {
         assert_eq!(waiters.interrupt(4), None);
         assert_eq!(waiters.keep(4, "reply"), Err("reply"));
         assert_eq!(waiters.keep(4, "reply"), Ok(()), "once");
+    }
+
+    #[test]
+    fn an_interrupt_meets_a_request_before_while_and_after_it_waits() {
+        let waits = Waiters::default();
+        assert!(!waits.hear(2));
+        assert_eq!(waits.keep_of(9, 2, ()), Err((NotKept::Interrupted, ())));
+        assert_eq!(waits.keep_of(9, 4, ()), Ok(()));
+        assert!(waits.hear(4) && waits.hear(4), "until it has ended");
+        assert_eq!(waits.take(4), Some(()));
+        assert!(!waits.hear(4));
+        assert!(waits.numbers().is_empty());
+    }
+
+    #[test]
+    fn what_waits_is_limited() {
+        let waits = Waiters::default();
+        assert_eq!((waits.keep_of(2, 1, ()), waits.keep_of(2, 3, ())), (Ok(()), Ok(())));
+        assert_eq!(waits.keep_of(2, 5, ()), Err((NotKept::TooMany, ())));
+        assert_eq!(waits.numbers().len(), 2);
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //!
 //! Order of events and what a crash after each leaves:
 //! * first write: directory made, file made, data written. A file without data, or with data beyond the length of its
-//!   stub: the walk after a crash cuts it to the stub's length.
+//!   stub: the walk after a crash gives the stub the length that the data has.
 //! * removal: the files go one by one, after their stub went. What is left has no stub: the walk after a crash removes
 //!   it.
 //!
@@ -18,10 +18,10 @@ pub(crate) mod share;
 
 use crate::content;
 use crate::descriptors::DataDescriptors;
-use crate::fragment::{Fragment, make_directory};
+use crate::fragment::{DIRECTORY, Fragment, make_directory};
 use crate::host::host;
 use forebay_wire::{DataService, Extent, FileId, FragmentSpace, Listing, Result, Share};
-use rustix::fs::AtFlags;
+use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use share::LocalShare;
 use std::collections::HashMap;
@@ -66,6 +66,17 @@ impl LocalData {
         if shares.get(&file).is_some_and(|share| share.strong_count() == 0) {
             shares.remove(&file);
         }
+    }
+
+    /// The names of a file's substripe files, which are on disk themselves, are so afterwards.
+    fn sync_names_of(&self, file: FileId) -> Result<()> {
+        if self.fragment.names_go_with_files() {
+            return Ok(());
+        }
+        let bucket = rustix::fs::openat(&self.directory, bucket_name(file), DIRECTORY, Mode::empty())
+            .map_err(host("open substripe directory"))?;
+        self.fragment.synced(rustix::fs::fsync(&bucket))?;
+        self.fragment.synced(rustix::fs::fsync(&self.directory))
     }
 
     fn remove_one(&self, file: FileId, substripe: u32) -> Result<()> {

@@ -8,7 +8,7 @@ mod deployed;
 mod examples;
 
 use deployed::{Deployment, Shape};
-use examples::{Example, series};
+use examples::{Example, all_succeed, series};
 use forebay_testkit::process;
 use std::path::Path;
 use std::time::Duration;
@@ -23,15 +23,7 @@ fn two_nodes_see_what_is_promised() {
     let examples = series('M', FEWEST);
     let local = tempfile::tempdir().unwrap();
     let deployment = Deployment::start(Shape::default());
-    let run = |example: &Example| run(&deployment, local.path(), example).err();
-    let failures: Vec<String> = examples.iter().filter_map(run).collect();
-    assert!(
-        failures.is_empty(),
-        "{} of {} failed:\n{}",
-        failures.len(),
-        examples.len(),
-        failures.join("\n\n")
-    );
+    all_succeed(&examples, |example| run(&deployment, local.path(), example));
     deployment.finish();
 }
 

@@ -3,7 +3,7 @@
 mod support;
 
 use forebay_testkit::Identity;
-use support::examples::{Example, examples_in, series};
+use support::examples::{Example, all_succeed, examples_in, series};
 use support::ground::{Ground, Way};
 
 /// The document has at least so many.
@@ -12,14 +12,7 @@ const FEWEST: usize = 8;
 fn run_all(way: Way, server: Identity, eyes: Identity) {
     let examples = series('S', FEWEST);
     let ground = Ground::new(way, &server, &eyes);
-    let failures: Vec<String> = examples.iter().filter_map(|example| run(&ground, example).err()).collect();
-    assert!(
-        failures.is_empty(),
-        "{} of {} failed:\n{}",
-        failures.len(),
-        examples.len(),
-        failures.join("\n\n")
-    );
+    all_succeed(&examples, |example| run(&ground, example));
     ground.finish();
 }
 

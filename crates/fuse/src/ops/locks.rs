@@ -8,17 +8,19 @@
 use crate::adapter::Adapter;
 use crate::complaint::complain;
 use crate::errno;
-use crate::lock_waits::{Begin, LockWaits};
 use crate::translate;
 use forebay_client::Handle;
 use forebay_fusedev::reply::{DoneReply, LockReply};
 use forebay_fusedev::request::{Lock, LockKind as Wanted, LockRange as Range, Release};
-use forebay_fusedev::{Context, Errno, Interrupted};
+use forebay_fusedev::{Context, Errno, Interrupted, NotKept, Waiters};
 use forebay_wire::{
     FsError, HeldLock, Ino, LockFamily, LockKind, LockOwner, LockRange, LockRequest, LockScope, LockService,
     Result, WaitId,
 };
 use std::sync::Arc;
+
+/// Requests of a mount that may wait at the same time: each has a thread.
+const WAITING_MAX: usize = 1024;
 
 /// What the kernel asks for.
 enum Change {
@@ -92,27 +94,27 @@ fn answer(done: Result<()>, reply: DoneReply) {
 }
 
 fn wait(adapter: &Adapter, locks: Arc<dyn LockService>, unique: u64, request: LockRequest, reply: DoneReply) {
-    match adapter.lock_waits.begin(unique) {
-        Begin::Waits => {}
-        Begin::Interrupted => return reply.refuse(Errno::INTR),
-        Begin::TooMany => return reply.refuse(Errno::NOLCK),
+    match adapter.lock_waits.keep_of(WAITING_MAX, unique, ()) {
+        Ok(()) => {}
+        Err((NotKept::Interrupted, ())) => return reply.refuse(Errno::INTR),
+        Err((NotKept::TooMany, ())) => return reply.refuse(Errno::NOLCK),
     }
     let waits = Arc::clone(&adapter.lock_waits);
     let waiting = move || {
         let done = locks.lock(&request, Some(WaitId(unique)));
-        waits.end(unique);
+        waits.take(unique);
         answer(done, reply);
     };
     // The reply goes with the closure when there is no thread: the kernel hears EIO.
     if let Err(error) = std::thread::Builder::new().name("dwfs-lock".into()).spawn(waiting) {
-        adapter.lock_waits.end(unique);
+        adapter.lock_waits.take(unique);
         complain("waiting for a lock", &error);
     }
 }
 
 pub(crate) fn interrupt(adapter: &Adapter, unique: u64) -> Interrupted {
     match adapter.volume.locks() {
-        Some(locks) if adapter.lock_waits.interrupt(unique) => {
+        Some(locks) if adapter.lock_waits.hear(unique) => {
             locks.cancel(WaitId(unique));
             Interrupted::SayAgain
         }
@@ -121,9 +123,9 @@ pub(crate) fn interrupt(adapter: &Adapter, unique: u64) -> Interrupted {
 }
 
 /// The mount is gone: nobody waits any more.
-pub(crate) fn end(volume: &forebay_client::Volume, waits: &LockWaits) {
+pub(crate) fn end(volume: &forebay_client::Volume, waits: &Waiters<()>) {
     if let Some(locks) = volume.locks() {
-        waits.all().into_iter().for_each(|unique| locks.cancel(WaitId(unique)));
+        waits.numbers().into_iter().for_each(|unique| locks.cancel(WaitId(unique)));
     }
 }
 

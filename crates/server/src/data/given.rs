@@ -8,8 +8,7 @@
 //! Order of events: a substripe file that is to be made is made as by a first write ([`crate::data`]), then opened again
 //! for the client. A crash in between leaves an empty substripe file. Any thread may call.
 
-use super::{LocalData, bucket_name, substripe_path};
-use crate::fragment::DIRECTORY;
+use super::{LocalData, substripe_path};
 use crate::host::host;
 use forebay_wire::{DataService, FileId, FsError, Result, Span};
 use rustix::fs::{Mode, OFlags};
@@ -50,12 +49,7 @@ impl LocalData {
             self.fragment.synced(done)?;
             any = true;
         }
-        if any {
-            let bucket = rustix::fs::openat(&self.directory, bucket_name(file), DIRECTORY, Mode::empty());
-            self.fragment.synced(rustix::fs::fsync(bucket.map_err(host("open a bucket"))?))?;
-            self.fragment.synced(rustix::fs::fsync(&self.directory))?;
-        }
-        Ok(())
+        if any { self.sync_names_of(file) } else { Ok(()) }
     }
 
     fn open_one(&self, file: FileId, substripe: u32, access: OFlags) -> Result<Option<OwnedFd>> {

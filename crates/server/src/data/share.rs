@@ -10,7 +10,7 @@
 
 use super::{LocalData, bucket_name, substripe_path};
 use crate::content::{Accounting, Content};
-use crate::fragment::{DIRECTORY, make_directory};
+use crate::fragment::make_directory;
 use crate::host::host;
 use forebay_wire::{FallocateMode, FileId, FsError, Result, SeekWhat, Share, Span};
 use rustix::fs::{Mode, OFlags};
@@ -197,13 +197,7 @@ impl LocalShare {
     fn sync_names(&self, service: &LocalData) -> Result<()> {
         // Not short-circuiting: every flag has to be taken.
         let new = self.slots.iter().filter(|slot| slot.new.swap(false, Relaxed)).count();
-        if new == 0 || service.fragment.names_go_with_files() {
-            return Ok(());
-        }
-        let bucket = rustix::fs::openat(&service.directory, bucket_name(self.file), DIRECTORY, Mode::empty())
-            .map_err(host("open substripe directory"))?;
-        service.fragment.synced(rustix::fs::fsync(&bucket))?;
-        service.fragment.synced(rustix::fs::fsync(&service.directory))
+        if new == 0 { Ok(()) } else { service.sync_names_of(self.file) }
     }
 
     /// Starts writing all dirty slots back, so that the syncs that follow wait for all of them at once.

@@ -78,6 +78,13 @@ impl Object {
         self.changing == 0 && !others_write && !quiet
     }
 
+    /// A client may show the object from now on, for as long as a grant lasts.
+    fn shown_to(&mut self, session: Session, now: u64) {
+        let until = now + u64::from(VALID_MS) + SLACK_MS;
+        self.grants.retain(|(holder, until)| *holder != session && *until > now);
+        self.grants.push((session, until));
+    }
+
     fn was_changed(&mut self, by: Session, now: u64) {
         let alone = self.changed.is_none_or(|last| !last.is_quiet(now) || last.by == Some(by));
         self.changed = Some(Changed { at: now, by: alone.then_some(by) });
@@ -109,17 +116,14 @@ impl Grants {
         if !object.may_have(session, now) {
             return 0;
         }
-        let until = now + u64::from(VALID_MS) + SLACK_MS;
-        object.grants.retain(|(holder, until)| *holder != session && *until > now);
-        object.grants.push((session, until));
+        object.shown_to(session, now);
         VALID_MS
     }
 
     /// A client moves what it shows into a directory: it goes on showing it there as long as it might have before. It has
     /// to be told of changes there, whether or not it was given a grant on the directory.
     pub(crate) fn carried(&mut self, ino: Ino, session: Session, now: u64) {
-        let object = self.objects.entry(ino).or_default();
-        object.grants.push((session, now + u64::from(VALID_MS) + SLACK_MS));
+        self.objects.entry(ino).or_default().shown_to(session, now);
     }
 
     /// A change begins; returns who has to be told of it first. Objects may be named twice.

@@ -24,7 +24,7 @@ pub(crate) fn mknod(
     let kind = FileKind::from_mode(mode).ok_or(FsError::InvalidArgument)?;
     let object = NewObject { caller: who.caller(), mode, rdev };
     let make = || asking.guard(who).mknod(parent, name.as_os_str(), &object);
-    made(asking, who, parent, name, make, |attr| settle::looks_new(attr, who, kind))
+    made(asking, who, parent, name, &[], make, |attr| settle::looks_new(attr, who, kind))
 }
 
 pub(crate) fn mkdir(
@@ -36,7 +36,7 @@ pub(crate) fn mkdir(
 ) -> Result<Attr> {
     let object = NewObject { caller: who.caller(), mode, rdev: 0 };
     let make = || asking.guard(who).mkdir(parent, name.as_os_str(), &object);
-    made(asking, who, parent, name, make, |attr| settle::looks_new(attr, who, FileKind::Directory))
+    made(asking, who, parent, name, &[], make, |attr| settle::looks_new(attr, who, FileKind::Directory))
 }
 
 pub(crate) fn symlink(
@@ -52,7 +52,7 @@ pub(crate) fn symlink(
         let points_there = asking.tree().readlink(attr.ino).is_ok_and(|there| there == target.as_bytes());
         points_there && settle::looks_new(attr, who, FileKind::Symlink)
     };
-    made(asking, who, parent, name, make, is_ours)
+    made(asking, who, parent, name, &[], make, is_ours)
 }
 
 pub(crate) fn link(
@@ -62,11 +62,8 @@ pub(crate) fn link(
     parent: Ino,
     name: &Name,
 ) -> Result<Attr> {
-    let changing = change_name(asking, parent, name, &[ino]);
-    let linked = asking.guard(who).link(who.caller(), ino, parent, name.as_os_str());
-    let attr = settled(asking, who, parent, name, linked, |attr| attr.ino == ino)?;
-    drop(changing);
-    asking.found(asking.home.grant(parent, asking.session), attr)
+    let make = || asking.guard(who).link(who.caller(), ino, parent, name.as_os_str());
+    made(asking, who, parent, name, &[ino], make, |attr| attr.ino == ino)
 }
 
 /// Removes a name, of a directory or of anything else.
@@ -113,16 +110,17 @@ pub(crate) fn rename(
     asking.guard(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
 }
 
-/// Makes something new under a name.
+/// Makes something under a new name, which changes these objects.
 fn made(
     asking: &Asking<'_>,
     who: &Credentials,
     parent: Ino,
     name: &Name,
+    objects: &[Ino],
     make: impl FnOnce() -> Result<Attr>,
     is_ours: impl Fn(&Attr) -> bool,
 ) -> Result<Attr> {
-    let changing = change_name(asking, parent, name, &[]);
+    let changing = change_name(asking, parent, name, objects);
     let attr = settled(asking, who, parent, name, make(), is_ours)?;
     drop(changing);
     asking.found(asking.home.grant(parent, asking.session), attr)

@@ -119,13 +119,17 @@ impl Session {
 
     /// Counts a reference. The tree has one for all that a session has to an object.
     pub(crate) fn refer(&self, ino: Ino) -> Referred {
+        self.set_references(ino, |held| held.saturating_add(1))
+    }
+
+    fn set_references(&self, ino: Ino, count: impl FnOnce(u64) -> u64) -> Referred {
         let mut holdings = self.lock();
         if holdings.is_over {
             return Referred::Over;
         }
         let held = holdings.references.entry(ino).or_default();
         let is_first = *held == 0;
-        *held = held.saturating_add(1);
+        *held = count(*held);
         if is_first { Referred::First } else { Referred::Again }
     }
 
@@ -140,14 +144,7 @@ impl Session {
 
     /// A client says how many references it has: what it claimed before, on a connection that broke, is among them.
     pub(crate) fn claim(&self, ino: Ino, count: u64) -> Referred {
-        let mut holdings = self.lock();
-        if holdings.is_over {
-            return Referred::Over;
-        }
-        let held = holdings.references.entry(ino).or_default();
-        let is_first = *held == 0;
-        *held = (*held).max(count);
-        if is_first { Referred::First } else { Referred::Again }
+        self.set_references(ino, |held| held.max(count))
     }
 
     /// Takes references back; `true`: the last of them, and the tree's is to be given back.

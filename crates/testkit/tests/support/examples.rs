@@ -59,6 +59,18 @@ pub fn series(series: char, fewest: usize) -> Vec<Example> {
     examples
 }
 
+/// Runs examples, which must all succeed.
+pub fn all_succeed(examples: &[Example], run: impl Fn(&Example) -> Result<(), String>) {
+    let failures: Vec<String> = examples.iter().filter_map(|example| run(example).err()).collect();
+    assert!(
+        failures.is_empty(),
+        "{} of {} failed:\n{}",
+        failures.len(),
+        examples.len(),
+        failures.join("\n\n")
+    );
+}
+
 /// All examples of a document, or what is wrong with it.
 pub fn examples_in(document: &str) -> Result<Vec<Example>, String> {
     let mut examples: Vec<Example> = Vec::new();
