@@ -58,9 +58,41 @@ missing_packages() {
     done
 }
 
+# Packages with daemons want to run them. The tests start their own, with their own keys and ports, so what is installed here
+# neither starts now (policy-rc.d is Debian's way to say so) nor when the machine boots.
+readonly policy=/usr/sbin/policy-rc.d
+readonly daemons='munge slurmctld slurmd'
+
 apt_install() {
+    local status=0 ours="" daemon
+    local present=()
+    for daemon in $daemons; do
+        ! installed "$daemon" || present+=("$daemon")
+    done
+    if [ ! -e $policy ]; then
+        ours=yes
+        # shellcheck disable=SC2064 # the path is the one of now
+        trap "rm -f $policy" EXIT
+        printf '#!/bin/sh\nexit 101\n' >$policy && chmod 0755 $policy
+    fi
     export DEBIAN_FRONTEND=noninteractive
-    apt-get -qq -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends "$@" >/dev/null
+    apt-get -qq -o DPkg::Lock::Timeout=120 install --yes --no-install-recommends "$@" >/dev/null || status=$?
+    if [ -n "$ours" ]; then
+        rm -f $policy
+        trap - EXIT
+    fi
+    for daemon in $daemons; do
+        case " ${present[*]} " in *" $daemon "*) continue ;; esac
+        ! installed "$daemon" || keep_down "$daemon"
+    done
+    return "$status"
+}
+
+# keep_down DAEMON: stops it, where something started it in spite of the policy, and leaves it out of the next boot.
+keep_down() {
+    [ ! -d /run/systemd/system ] || systemctl --quiet stop "$1.service" || true
+    deb-systemd-helper disable "$1.service" >/dev/null 2>&1 || true
+    update-rc.d "$1" disable >/dev/null 2>&1 || true
 }
 
 check_packages() {
