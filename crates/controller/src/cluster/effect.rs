@@ -9,6 +9,8 @@ use super::request::RequestId;
 use super::row::{Change, FragmentStep, StageRow, TaskId};
 use crate::request::AccessRequest;
 use forebay_model::ids::*;
+use forebay_model::layout::{DEFAULT_STRIPE_SIZE, DEFAULT_SUBSTRIPES};
+use forebay_model::objects::ConfigurationType;
 use forebay_model::state::ObjectState;
 use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -166,12 +168,22 @@ pub enum Work {
         /// Uid of the owner.
         owner: u32,
     },
-    /// Run a fragment's file servers.
+    /// Run a fragment's file servers. When they run already with something else than this, they are told.
     Serve {
         /// The fragment.
         fragment: FragmentId,
         /// Its instance.
         instance: InstanceId,
+        /// Size of the fragment.
+        bytes: Bytes,
+        /// Uid of the owner.
+        owner: u32,
+        /// Gid of the owner.
+        group: u32,
+        /// All fragments of the instance in their order, this one too.
+        fragments: Vec<Part>,
+        /// What the instance is used as.
+        configurations: Vec<Use>,
     },
     /// Stop the servers of a fragment and remove it, if it is there.
     RemoveFragment {
@@ -218,6 +230,59 @@ pub struct Target {
     pub namespace: NamespaceId,
     /// The fragment with the tree.
     pub metadata: FragmentId,
-    /// All fragments in their order, with their nodes.
-    pub fragments: Vec<(FragmentId, String)>,
+    /// All fragments in their order.
+    pub fragments: Vec<Part>,
+    /// How files are dealt.
+    pub layout: FileLayout,
+}
+
+impl Target {
+    /// The place of the fragment with the tree among all fragments.
+    pub fn home(&self) -> Option<usize> {
+        self.fragments.iter().position(|part| part.fragment == self.metadata)
+    }
+}
+
+/// A fragment and how its file servers are reached.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    /// The fragment.
+    pub fragment: FragmentId,
+    /// Its node.
+    pub node: String,
+    /// `host:port` of its file servers, as their agent said; `None` when it named none.
+    pub address: Option<String>,
+    /// Their Unix socket, for who is on the same machine.
+    pub socket: Option<String>,
+}
+
+/// A configuration as a file server has to know it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Use {
+    /// The configuration.
+    pub configuration: ConfigurationId,
+    /// Type.
+    pub kind: ConfigurationType,
+    /// Mode and limits.
+    pub access: AccessRequest,
+    /// Place of the fragment with the tree that all clients share; `None` in private mode, where trees are made when
+    /// their clients come.
+    pub home: Option<usize>,
+    /// How files are dealt.
+    pub layout: FileLayout,
+}
+
+/// How the files of a configuration are dealt, unless a file or directory says otherwise.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileLayout {
+    /// Bytes of a stripe.
+    pub stripe_bytes: Bytes,
+    /// Files that the share of one server is dealt over.
+    pub substripes: u32,
+}
+
+impl Default for FileLayout {
+    fn default() -> FileLayout {
+        FileLayout { stripe_bytes: Bytes(DEFAULT_STRIPE_SIZE), substripes: DEFAULT_SUBSTRIPES }
+    }
 }

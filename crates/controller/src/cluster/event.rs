@@ -95,6 +95,12 @@ pub struct Registering {
     pub fragments: Vec<HeldFragment>,
     /// Every activation mounted there.
     pub mounts: Vec<ActivationId>,
+    /// `host:port` where its file servers are reached; storage nodes have one.
+    #[serde(default)]
+    pub address: Option<String>,
+    /// Absolute path of their Unix socket, for clients on the same machine.
+    #[serde(default)]
+    pub socket: Option<String>,
 }
 
 /// A fragment on an agent's disks.

@@ -6,6 +6,8 @@
 pub const MAX_WORD: usize = 128;
 /// Most bytes of a path.
 pub const MAX_PATH_BYTES: usize = 4096;
+/// Most bytes of the address of a file server: a host name and a port.
+pub const MAX_ADDRESS: usize = 300;
 /// Most characters of a failure's text: Slurm shows about 1 KB of it.
 pub const MAX_TEXT: usize = 1000;
 /// Most sessions at a time.
@@ -35,7 +37,7 @@ pub const MAX_WAITING_PER_SESSION: usize = 256;
 /// Slurm keeps the ids of sessions and instances in 32 bits.
 pub const MAX_ID: u64 = u32::MAX as u64;
 
-/// An agent that is not heard of for so long is lost.
+/// An agent that is not heard of for so long is lost, unless the configuration says otherwise.
 pub const LOST_AFTER_S: i64 = 60;
 /// A failed task is tried so many times before the fuse blows and somebody has to act.
 pub const MAX_ATTEMPTS: u32 = 5;

@@ -45,4 +45,4 @@ pub use refusal::Refusal;
 pub use request::{Caller, Request, RequestId};
 pub use settings::Settings;
 pub use state::{RestoreError, State};
-pub use step::step;
+pub use step::{list, step};

@@ -81,6 +81,10 @@ pub struct NodeRow {
     pub incarnation: u64,
     /// Step at which its list of tasks changed last.
     pub list: u64,
+    /// Where its file servers are reached, as its agent said.
+    pub address: Option<String>,
+    /// Their Unix socket.
+    pub socket: Option<String>,
 }
 
 /// What a session is for.

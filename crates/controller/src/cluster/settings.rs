@@ -19,6 +19,8 @@ pub struct Settings {
     pub mount_root: String,
     /// Pools with the size of their granules; the first one is the default.
     pub pools: Vec<(String, Bytes)>,
+    /// An agent that is not heard of for so long is lost.
+    pub lost_after_s: i64,
 }
 
 impl Settings {

@@ -5,7 +5,6 @@
 //!
 //! One thread owns a state; [`super::step`] changes it.
 
-use super::limits::LOST_AFTER_S;
 use super::links::Links;
 use super::row::*;
 use super::settings::Settings;
@@ -190,7 +189,7 @@ impl State {
 
     /// Whether an agent was silent for too long.
     pub(super) fn is_silent(&self, node: &str) -> bool {
-        self.heard.get(node).is_some_and(|heard| self.now - heard >= LOST_AFTER_S)
+        self.heard.get(node).is_some_and(|heard| self.now - heard >= self.settings.lost_after_s)
     }
 }
 

@@ -21,6 +21,11 @@ pub fn step(state: &mut State, event: Event) -> Vec<Effect> {
     step.finish()
 }
 
+/// What the agent of a node is to do now, as its latest list says; `None` while it is not there.
+pub fn list(state: &mut State, node: &str) -> Option<List> {
+    Step::new(state).list(node)
+}
+
 /// A step in progress.
 pub(super) struct Step<'s> {
     pub state: &'s mut State,

@@ -42,6 +42,7 @@ fn settings() -> Settings {
         workload_managers: BTreeSet::from([SLURM]),
         mount_root: settings::MOUNT_ROOT.into(),
         pools: vec![("wlm_pool".into(), Bytes(GRANULE)), ("sm_pool".into(), Bytes(GRANULE / 4))],
+        lost_after_s: LOST_AFTER_S,
     }
 }
 
@@ -692,4 +693,80 @@ fn pauses_between_attempts_grow_to_a_limit() {
     let pauses: Vec<i64> = (1..9).map(retry_pause_s).collect();
     assert_eq!(pauses, [2, 4, 8, 16, 32, 60, 60, 60]);
     assert_eq!(retry_pause_s(u32::MAX), MAX_RETRY_S);
+}
+
+/// The Serve orders on the lists, by the node that got them.
+fn serve_orders(cluster: &Cluster) -> Vec<(String, Vec<Part>, Vec<Use>)> {
+    let orders = cluster.lists.values().flat_map(|list| list.orders.iter().map(move |o| (&list.node, o)));
+    let serve = |(node, order): (&String, &Order)| match &order.work {
+        Work::Serve { fragments, configurations, .. } => {
+            Some((node.clone(), fragments.clone(), configurations.clone()))
+        }
+        _ => None,
+    };
+    orders.filter_map(serve).collect()
+}
+
+fn register_at(cluster: &mut Cluster, node: &str, address: &str) {
+    let fragments = cluster.state.tables().fragments.values().filter(|row| row.node == node);
+    let held = |row: &FragmentRow| {
+        let (fragment, instance, bytes) = (row.id, row.instance, row.bytes);
+        HeldFragment { fragment, instance, bytes, serving: row.step == FragmentStep::Serving }
+    };
+    let fragments = fragments.map(held).collect();
+    *cluster.incarnations.get_mut(node).unwrap() += 1;
+    let message = AgentMessage::Register(Registering {
+        pool: Some("wlm_pool".into()),
+        capacity: Bytes(4 * GRANULE),
+        address: Some(address.into()),
+        socket: Some("/run/forebay/server.sock".into()),
+        fragments,
+        ..Registering::default()
+    });
+    cluster.say(node, message);
+}
+
+#[test]
+fn file_servers_are_told_of_all_parts_and_uses_and_again_when_one_of_them_moves() {
+    let mut cluster = Cluster::new();
+    register_at(&mut cluster, "s1", "s1:4001");
+    register_at(&mut cluster, "s2", "s2:4001");
+    let setup = cluster.ask(SLURM, Request::Setup(job("7", ALICE)));
+    // The fragments are made, and the servers are ordered.
+    for node in ["s1", "s2"] {
+        let task = cluster.lists[node].orders[0].task;
+        cluster.say(node, AgentMessage::Done { task, copied: None });
+    }
+    let orders = serve_orders(&cluster);
+    assert_eq!(orders.len(), 2);
+    for (_, parts, uses) in &orders {
+        let addresses: Vec<_> = parts.iter().map(|part| part.address.clone().unwrap()).collect();
+        assert_eq!(addresses, ["s1:4001", "s2:4001"]);
+        assert_eq!(uses[0].home, Some(0));
+    }
+    // A server that moves while the others are being told makes what they were told worthless.
+    let late = cluster.next_order().unwrap();
+    register_at(&mut cluster, "s2", "s2:4002");
+    cluster.say(&late.0, AgentMessage::Done { task: late.1.task, copied: None });
+    for (_, parts, _) in serve_orders(&cluster) {
+        assert_eq!(parts[1].address.as_deref(), Some("s2:4002"));
+    }
+    assert_eq!(serve_orders(&cluster).len(), 2, "the old order does not count");
+    assert!(!cluster.answers.contains_key(&setup));
+    cluster.work();
+    assert_eq!(cluster.answers[&setup], Ok(Answer::Done));
+    // One that comes back to where it was tells nobody anything new.
+    register_at(&mut cluster, "s2", "s2:4002");
+    assert!(cluster.next_order().is_none());
+    register_at(&mut cluster, "s2", "s2:4003");
+    assert_eq!(serve_orders(&cluster).len(), 2);
+}
+
+#[test]
+fn an_agent_with_an_unusable_address_is_not_admitted() {
+    let mut cluster = Cluster::new();
+    for address in ["nowhere", "a b:1", "x:1\n"] {
+        register_at(&mut cluster, "s1", address);
+        assert!(cluster.logs.pop().unwrap().contains("is not admitted"), "{address}");
+    }
 }

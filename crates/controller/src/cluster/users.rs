@@ -136,6 +136,7 @@ impl Step<'_> {
             self.state.tables.namespaces.edit(&namespace, |new| new.state = row.state);
         }
         self.make_registration(session.id, id);
+        self.serve_anew(instance);
         self.touch(session.id);
         Ok(accepted(ObjectKind::Configuration, id.0))
     }

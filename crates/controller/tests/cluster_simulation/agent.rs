@@ -1,7 +1,7 @@
 //! An agent of the simulation: it keeps the contract that `cluster::event` states, on a disk that is a map.
 
 use crate::dice::Dice;
-use forebay_controller::cluster::effect::{List, Order, Work};
+use forebay_controller::cluster::effect::{List, Order, Part, Work};
 use forebay_controller::cluster::event::{AgentMessage, Copied, HeldFragment, Registering};
 use forebay_controller::cluster::row::TaskId;
 use forebay_controller::request::StageDirection;
@@ -13,7 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Deed {
     None,
     Removed(InstanceId),
-    StagedOut { instance: InstanceId, fragments: Vec<(FragmentId, String)>, pfs: Vec<u8>, task: TaskId },
+    StagedOut { instance: InstanceId, fragments: Vec<Part>, pfs: Vec<u8>, task: TaskId },
 }
 
 pub struct Agent {
@@ -25,6 +25,8 @@ pub struct Agent {
     /// It says and hears nothing until then.
     pub away_until: i64,
     pub incarnation: u64,
+    /// Where its file servers are: another one after a reboot.
+    pub port: u16,
     pub list: Option<List>,
     pub disk: BTreeMap<FragmentId, HeldFragment>,
     pub mounts: BTreeMap<ActivationId, (InstanceId, String)>,
@@ -43,6 +45,7 @@ impl Agent {
             dead: false,
             away_until: 0,
             incarnation: 0,
+            port: 1,
             list: None,
             disk: BTreeMap::new(),
             mounts: BTreeMap::new(),
@@ -67,6 +70,8 @@ impl Agent {
             bytes_written: Bytes(0),
             fragments: self.disk.values().copied().collect(),
             mounts: self.mounts.keys().copied().collect(),
+            address: self.pool.as_ref().map(|_| format!("{}:{}", self.name, self.port)),
+            socket: None,
         })
     }
 
@@ -82,6 +87,7 @@ impl Agent {
 
     pub fn reboot(&mut self) {
         self.restart();
+        self.port += 1;
         self.mounts.clear();
     }
 

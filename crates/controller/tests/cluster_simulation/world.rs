@@ -4,7 +4,7 @@
 use crate::agent::{Agent, Deed};
 use crate::dice::Dice;
 use crate::workload::{Job, Phase, Wish};
-use forebay_controller::cluster::effect::{Answer, List};
+use forebay_controller::cluster::effect::{Answer, List, Part};
 use forebay_controller::cluster::refusal::Refusal;
 use forebay_controller::cluster::row::{Change, Key, Row};
 use forebay_controller::cluster::*;
@@ -308,9 +308,10 @@ impl World {
     }
 
     /// Copies the results of the job whose path this is; says whether all fragments were there.
-    fn stage_out(&mut self, instance: InstanceId, fragments: &[(FragmentId, String)], pfs: &[u8]) -> bool {
-        let there = |(id, node): &(FragmentId, String)| {
-            self.agents.get(node).is_some_and(|agent| !agent.is_away(self.now) && agent.disk.contains_key(id))
+    fn stage_out(&mut self, instance: InstanceId, fragments: &[Part], pfs: &[u8]) -> bool {
+        let there = |Part { fragment, node, .. }: &Part| {
+            let agent = self.agents.get(node);
+            agent.is_some_and(|agent| !agent.is_away(self.now) && agent.disk.contains_key(fragment))
         };
         if !fragments.iter().all(there) && !self.damaged.contains(&instance) {
             return false;
@@ -589,5 +590,6 @@ fn settings() -> Settings {
         workload_managers: BTreeSet::from([MANAGER_UID]),
         mount_root: "/mnt/dw".into(),
         pools: vec![("main".into(), Bytes(GRANULARITY))],
+        lost_after_s: limits::LOST_AFTER_S,
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Built from the rows each time it is handed out, so that it is never older than they are.
 
-use crate::cluster::effect::{Order, Target, Work};
+use crate::cluster::effect::{FileLayout, Order, Part, Target, Use, Work};
 use crate::cluster::row::*;
 use crate::cluster::step::Step;
 use forebay_model::ids::*;
@@ -24,10 +24,12 @@ impl Step<'_> {
     fn fragment_work(&self, id: FragmentId, verb: Verb) -> Option<Work> {
         let row = self.state.tables.fragments.get(&id)?;
         let (fragment, instance, bytes) = (id, row.instance, row.bytes);
-        if verb == Verb::Serve {
-            return Some(Work::Serve { fragment, instance });
-        }
         let owner = self.state.tables.instances.get(&instance)?.owner;
+        if verb == Verb::Serve {
+            let (fragments, configurations) = (self.parts(instance), self.uses(instance));
+            let group = self.group_of(instance);
+            return Some(Work::Serve { fragment, instance, bytes, owner, group, fragments, configurations });
+        }
         Some(Work::MakeFragment { fragment, instance, bytes, owner })
     }
 
@@ -50,15 +52,54 @@ impl Step<'_> {
         let client = client.filter(|_| configuration.access.mode == AccessMode::Private);
         let mut trees = self.state.links.namespaces.of(&id).filter_map(|id| tables.namespaces.get(id));
         let tree = trees.find(|tree| tree.client.as_ref().map(|(s, host)| (*s, host.as_str())) == client)?;
-        let fragments = self.state.links.fragments.of(&configuration.instance);
-        let fragments = fragments.filter_map(|id| tables.fragments.get(id));
         Some(Target {
             configuration: id,
             instance: configuration.instance,
             access: configuration.access,
             namespace: tree.id,
             metadata: tree.fragment,
-            fragments: fragments.map(|row| (row.id, row.node.clone())).collect(),
+            fragments: self.parts(configuration.instance),
+            layout: FileLayout::default(),
         })
+    }
+
+    /// The group that the session of an instance has; its owner's number when the session is gone.
+    fn group_of(&self, instance: InstanceId) -> u32 {
+        let tables = &self.state.tables;
+        let instance = tables.instances.get(&instance);
+        let group = instance.and_then(|row| tables.sessions.get(&row.session)).map(|row| row.group);
+        group.or(instance.map(|row| row.owner)).unwrap_or_default()
+    }
+
+    /// The fragments of an instance, in their order.
+    fn parts(&self, instance: InstanceId) -> Vec<Part> {
+        let tables = &self.state.tables;
+        let rows = self.state.links.fragments.of(&instance).filter_map(|id| tables.fragments.get(id));
+        let part = |row: &FragmentRow| {
+            let node = tables.nodes.get(&row.node);
+            let address = node.and_then(|node| node.address.clone());
+            let socket = node.and_then(|node| node.socket.clone());
+            Part { fragment: row.id, node: row.node.clone(), address, socket }
+        };
+        rows.map(part).collect()
+    }
+
+    /// The configurations of an instance.
+    fn uses(&self, instance: InstanceId) -> Vec<Use> {
+        let (links, tables) = (&self.state.links, &self.state.tables);
+        let rows = links.configurations.of(&instance).filter_map(|id| tables.configurations.get(id));
+        let home = |id: &ConfigurationId| {
+            let mut trees = links.namespaces.of(id).filter_map(|id| tables.namespaces.get(id));
+            let tree = trees.find(|tree| tree.client.is_none())?;
+            links.fragments.of(&instance).position(|fragment| *fragment == tree.fragment)
+        };
+        let one = |row: &ConfigurationRow| Use {
+            configuration: row.id,
+            kind: row.kind,
+            access: row.access,
+            home: home(&row.id),
+            layout: FileLayout::default(),
+        };
+        rows.map(one).collect()
     }
 }

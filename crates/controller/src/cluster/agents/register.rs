@@ -6,7 +6,7 @@
 
 use crate::cluster::effect::{Effect, Notice};
 use crate::cluster::event::{HeldFragment, Registering};
-use crate::cluster::limits::{MAX_HELD, MAX_NODES};
+use crate::cluster::limits::{MAX_ADDRESS, MAX_HELD, MAX_NODES, MAX_PATH_BYTES};
 use crate::cluster::row::*;
 use crate::cluster::step::Step;
 use crate::cluster::word::{check_word, shown};
@@ -44,6 +44,9 @@ impl Step<'_> {
         if registering.fragments.len() > MAX_HELD || registering.mounts.len() > MAX_HELD {
             return Some(format!("it reports more than {MAX_HELD} fragments or mounts"));
         }
+        if let Some(what) = unusable_place(registering) {
+            return Some(what);
+        }
         let full = self.state.tables.nodes.len() >= MAX_NODES && !self.state.tables.nodes.contains(node);
         full.then(|| format!("there are {MAX_NODES} nodes already"))
     }
@@ -76,9 +79,39 @@ impl Step<'_> {
             granularity: registering.granularity,
             capacity: registering.capacity,
             incarnation,
-            list: old.map_or(0, |old| old.list),
+            list: old.as_ref().map_or(0, |old| old.list),
+            address: registering.address.clone(),
+            socket: registering.socket.clone(),
         };
+        let moved = old.is_some_and(|old| (&old.address, &old.socket) != (&row.address, &row.socket));
         self.state.replace_node(row);
+        if moved {
+            self.tell_peers_of(node);
+        }
+    }
+
+    /// The file servers of a node are somewhere else now: those of its instances' other fragments have to know.
+    fn tell_peers_of(&mut self, node: &str) {
+        let (links, tables) = (&self.state.links, &self.state.tables);
+        let here = links.fragments_on.of(node).filter_map(|id| tables.fragments.get(id));
+        let instances: BTreeSet<InstanceId> = here.map(|row| row.instance).collect();
+        for instance in instances {
+            self.serve_anew(instance);
+        }
+    }
+
+    /// The file servers of an instance have to learn something: they are ordered once more.
+    pub(in crate::cluster) fn serve_anew(&mut self, instance: InstanceId) {
+        for fragment in self.state.links.fragments.list(&instance) {
+            let row = self.state.tables.fragments.get(&fragment);
+            let started = |row: &FragmentRow| matches!(row.step, FragmentStep::Made | FragmentStep::Serving);
+            if row.is_some_and(|row| started(row) && row.state.goal == Goal::Create) {
+                // What was ordered before does not count any more, and neither does a report about it.
+                self.drop_task_for(&Subject::Fragment(fragment));
+                self.set_step(fragment, FragmentStep::Made);
+            }
+        }
+        self.touch_users_of(instance);
     }
 
     /// An operator's choice stands, and while there are fragments so does the pool that they are from.
@@ -193,4 +226,16 @@ impl Step<'_> {
             }
         }
     }
+}
+
+/// What is wrong with where the file servers are said to be.
+fn unusable_place(registering: &Registering) -> Option<String> {
+    let Registering { address, socket, .. } = registering;
+    let bad = |text: &String| text.chars().any(|c| c.is_control() || c.is_whitespace());
+    if address.as_ref().is_some_and(|text| text.len() > MAX_ADDRESS || bad(text) || !text.contains(':')) {
+        return Some(format!("its address is not host:port in {MAX_ADDRESS} characters"));
+    }
+    let socket = socket.as_ref();
+    let odd = socket.is_some_and(|text| text.len() > MAX_PATH_BYTES || bad(text) || !text.starts_with('/'));
+    odd.then(|| "its socket is no absolute path without blanks".to_owned())
 }
