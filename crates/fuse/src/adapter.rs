@@ -18,7 +18,9 @@ use crate::translate;
 use forebay_client::{Handle, Volume};
 use forebay_fusedev::reply::*;
 use forebay_fusedev::request::*;
-use forebay_fusedev::{Context, Entry, Errno, Handler, Interrupted, OpenMode, Registrar, Waiters};
+use forebay_fusedev::{
+    Closings, Connection, Context, Entry, Errno, Handler, Interrupted, OpenMode, Registrar, Waiters,
+};
 use forebay_wire::{Attr, Ino};
 use std::ffi::OsStr;
 use std::fmt::Display;
@@ -33,6 +35,7 @@ pub(crate) struct Adapter {
     pub(crate) set_id: SetId,
     pub(crate) lock_owners: LockOwners,
     pub(crate) lock_waits: Arc<Waiters<()>>,
+    pub(crate) closings: Arc<Closings>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) registrar: Registrar,
     plan: Plan,
@@ -51,12 +54,13 @@ impl Adapter {
         volume: Arc<Volume>,
         cache: CachePolicy,
         plan: Plan,
-        registrar: Registrar,
+        connection: &Connection,
         shared: Arc<Shared>,
     ) -> Adapter {
         let (opens, set_id) = (Opens::default(), SetId::default());
         let (lock_owners, lock_waits) = (LockOwners::default(), Arc::default());
-        Adapter { volume, cache, opens, set_id, lock_owners, lock_waits, shared, registrar, plan }
+        let (closings, registrar) = (connection.closings(), connection.registrar());
+        Adapter { volume, cache, opens, set_id, lock_owners, lock_waits, closings, shared, registrar, plan }
     }
 
     /// Life of an answer in the kernel: what the mount's policy allows and the answer itself.

@@ -94,7 +94,7 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
     }
     let io_uring = connection.is_over_io_uring();
     let features = Features { io_uring, ..features(&plan, options, queue_per_thread, target) };
-    let adapter = Adapter::new(volume, options.cache, plan, registrar, Arc::clone(&shared));
+    let adapter = Adapter::new(volume, options.cache, plan, &connection, Arc::clone(&shared));
     let serving = Serving { threads: options.threads, queue_per_thread, name: THREAD_NAME };
     start(connection, adapter, serving, Arc::clone(&ended))?;
     Ok(Parts { ended, features, shared, cache })

@@ -1,6 +1,7 @@
 //! A connection on which both sides have agreed.
 
 use crate::backing::Registrar;
+use crate::closings::Closings;
 use crate::flags::Features;
 use crate::handler::Handler;
 use crate::notify::Notifier;
@@ -18,6 +19,7 @@ pub struct Connection {
     pub(crate) request_bytes: usize,
     /// Requests come over io_uring.
     pub(crate) rings: Option<Rings>,
+    pub(crate) closings: Arc<Closings>,
 }
 
 impl Connection {
@@ -27,7 +29,7 @@ impl Connection {
         request_bytes: usize,
         rings: Option<Rings>,
     ) -> Connection {
-        Connection { device: Arc::new(device), features, request_bytes, rings }
+        Connection { device: Arc::new(device), features, request_bytes, rings, closings: Arc::default() }
     }
 
     /// What was agreed.
@@ -48,6 +50,11 @@ impl Connection {
     /// For handing files to the kernel.
     pub fn registrar(&self) -> Registrar {
         Registrar::new(&self.device)
+    }
+
+    /// For waiting until closes are served.
+    pub fn closings(&self) -> Arc<Closings> {
+        Arc::clone(&self.closings)
     }
 
     /// Whether each serving thread can have a descriptor, and with it a queue, of its own.

@@ -15,6 +15,7 @@ pub mod abi;
 mod attr;
 mod backing;
 mod buffer;
+mod closings;
 mod connection;
 mod cursor;
 pub mod device;
@@ -33,6 +34,7 @@ mod waiters;
 
 pub use attr::{Attr, Entry, FileType, Statfs, Time};
 pub use backing::{BackingId, Registrar};
+pub use closings::{Closings, Served};
 pub use connection::Connection;
 pub use flags::{Features, IoctlFlags, OpenMode, WriteFlags};
 pub use handler::{Handler, Interrupted};

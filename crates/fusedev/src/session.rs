@@ -5,7 +5,9 @@
 //! (ENODEV). One whose device fails otherwise complains and ends; when all have, the connection is cut and programs get
 //! ENOTCONN instead of waiting for ever.
 
+use crate::abi::opcode;
 use crate::buffer::Buffer;
+use crate::closings::Closings;
 use crate::connection::Connection;
 use crate::device;
 use crate::dispatch::Dispatch;
@@ -38,12 +40,13 @@ struct Shared<'a> {
     handler: &'a dyn Handler,
     features: Features,
     request_bytes: usize,
+    closings: &'a Closings,
 }
 
 /// Runs the threads until all have ended, then tells the handler.
 pub(crate) fn run(connection: Connection, handler: &dyn Handler, serving: &Serving) -> io::Result<()> {
-    let Connection { device, features, request_bytes, rings } = connection;
-    let shared = Shared { handler, features, request_bytes };
+    let Connection { device, features, request_bytes, rings, closings } = connection;
+    let shared = Shared { handler, features, request_bytes, closings: &closings };
     let served = match rings {
         None => by_device(device, shared, serving),
         Some(rings) => by_rings(&device, rings, shared, serving),
@@ -78,7 +81,8 @@ fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &S
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, lane) in (1..).zip(lanes) {
-            let serve = || uring::serve(lane, device, shared.handler, shared.features, &muster);
+            let serve =
+                || uring::serve(lane, device, (shared.handler, shared.closings), shared.features, &muster);
             match named(serving, number).spawn_scoped(scope, serve) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -123,12 +127,17 @@ fn channels(device: Arc<OwnedFd>, serving: &Serving) -> io::Result<Vec<Arc<Owned
 }
 
 fn serve(channel: Arc<OwnedFd>, shared: Shared<'_>) -> Result<(), Errno> {
-    let Shared { handler, features, request_bytes } = shared;
+    let Shared { handler, features, request_bytes, closings } = shared;
+    let post = closings.enter();
     let mut buffer = Buffer::new(request_bytes);
     let dispatch = Dispatch { handler, features, answers: Arc::new(Device::new(Arc::clone(&channel))) };
     loop {
         match rustix::io::read(&channel, buffer.for_request()) {
-            Ok(length) => one(&dispatch, &mut buffer, length),
+            Ok(length) => {
+                post.begin(is_close(buffer.split(length).0));
+                one(&dispatch, &mut buffer, length);
+                post.end();
+            }
             // A signal; nothing there after all; or a request that its caller gave up while it was read.
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
             Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(()),
@@ -138,6 +147,11 @@ fn serve(channel: Arc<OwnedFd>, shared: Shared<'_>) -> Result<(), Errno> {
             }
         }
     }
+}
+
+/// The request's header says that an open file is closed.
+pub(crate) fn is_close(header: &[u8]) -> bool {
+    header.get(4..8) == Some(&opcode::RELEASE.to_ne_bytes())
 }
 
 /// A panic has answered EIO when it gets here (the reply was dropped on its way); the buffer holds plain bytes.

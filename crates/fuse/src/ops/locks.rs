@@ -4,6 +4,9 @@
 //! ends the wait. Order of events of such a request: it is entered among those that wait - the service is asked - it is
 //! taken out - it is answered. An interrupt in between calls it back, and is said again by the kernel until it is taken out,
 //! since the service may not have heard of the request yet.
+//!
+//! A lock that is not waited for and cannot be had is asked for again when closes were under way: the kernel tells them in
+//! the order of the programs' calls, and they end in another (see [`forebay_fusedev::Closings`]).
 
 use crate::adapter::Adapter;
 use crate::complaint::complain;
@@ -47,13 +50,22 @@ fn change(context: &Context, lock: &Lock) -> Result<Change> {
 pub(crate) fn getlk(adapter: &Adapter, context: &Context, lock: &Lock, reply: LockReply) {
     let Some(locks) = adapter.volume.locks() else { return reply.refuse(Errno::NOSYS) };
     let held = change(context, lock).and_then(|change| match change {
-        Change::Take(request) => locks.test(&request),
+        Change::Take(request) => tested(adapter, &*locks, &request),
         Change::GiveUp(..) => Err(FsError::InvalidArgument),
     });
     match held {
         Ok(Some(held)) => reply.lock(&shown(&held)),
         Ok(None) => reply.lock(&Range { kind: Wanted::Unlock, ..lock.range }),
         Err(error) => reply.refuse(errno::of(error)),
+    }
+}
+
+/// What is held by a file that is being closed is no answer.
+fn tested(adapter: &Adapter, locks: &dyn LockService, request: &LockRequest) -> Result<Option<HeldLock>> {
+    let before = adapter.closings.served();
+    match locks.test(request)? {
+        Some(held) if held.same_client && adapter.closings.settle(before) => locks.test(request),
+        held => Ok(held),
     }
 }
 
@@ -75,9 +87,13 @@ pub(crate) fn setlk(adapter: &Adapter, context: &Context, lock: &Lock, reply: Do
             if request.scope.family() == LockFamily::Bytes {
                 adapter.lock_owners.took(Handle(lock.handle), request.file, request.owner);
             }
+            let before = adapter.closings.served();
             match locks.lock(&request, None) {
                 Err(FsError::WouldBlock) if lock.waits => {
                     wait(adapter, locks, context.unique, request, reply)
+                }
+                Err(FsError::WouldBlock) if adapter.closings.settle(before) => {
+                    answer(locks.lock(&request, None), reply)
                 }
                 taken => answer(taken, reply),
             }

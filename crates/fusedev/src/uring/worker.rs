@@ -3,10 +3,12 @@
 use super::ring::ENTRY_BYTES;
 use super::slot::Slot;
 use super::{Lane, Muster};
+use crate::closings::Closings;
 use crate::dispatch::Dispatch;
 use crate::flags::Features;
 use crate::handler::Handler;
 use crate::request::decode_parts;
+use crate::session::is_close;
 use crate::transport::Transport;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -23,7 +25,7 @@ const COMMIT_AND_FETCH: u32 = 2;
 pub(crate) fn serve(
     mut lane: Lane,
     device: &OwnedFd,
-    handler: &dyn Handler,
+    (handler, closings): (&dyn Handler, &Closings),
     features: Features,
     muster: &Muster,
 ) -> Result<(), Errno> {
@@ -31,6 +33,7 @@ pub(crate) fn serve(
     let slot = Arc::new(Slot::new(lane.place.parts()[1].iov_base as usize));
     let answers = Arc::clone(&slot) as Arc<dyn Transport>;
     let dispatch = Dispatch { handler, features, answers };
+    let post = closings.enter();
     let registered = register(&mut lane, device);
     muster.report(registered.is_ok());
     let first = registered
@@ -48,7 +51,9 @@ pub(crate) fn serve(
                 return Err(as_errno(result));
             }
         }
+        post.begin(is_close(lane.place.arrived().header));
         one(&dispatch, &mut lane);
+        post.end();
         let answer = slot.take();
         lane.place.answer(answer.unique, answer.error, &answer.bytes, answer.in_payload);
         result = lane.ring.submit_and_wait(&entry(&lane, device, COMMIT_AND_FETCH))?;
