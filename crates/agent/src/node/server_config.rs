@@ -32,7 +32,12 @@
 //! first_server = 0
 //! max_file_size = "1TiB"
 //! max_files = 1000000
+//!
+//! [[instance.template]]               # a namespace for each client: `c2-n<number>-h<home>` is made when a client first names it
+//! name = "c2"                         # layout and limits as above
 //! ```
+//!
+//! An instance may also have `owner` and `group`: whom the roots of its new namespaces belong to.
 //!
 //! What is left out has a default; the effective configuration is what [`ServerConfig::render`] writes, and reading that
 //! gives the same configuration.
@@ -55,7 +60,7 @@ use toml::Spanned;
 const LISTEN_MAX: usize = 16;
 /// Most instances of one server.
 const INSTANCES_MAX: usize = 1024;
-/// Most namespaces of one instance.
+/// Most namespaces, and most templates, of one instance.
 const NAMESPACES_MAX: usize = 64;
 /// Ids are 63 bits wide, as the registry keeps them.
 const ID_MAX: u64 = i64::MAX as u64;
@@ -108,6 +113,19 @@ pub struct InstanceConfig {
     pub final_wait: Duration,
     /// Its namespaces, also those whose names are kept elsewhere.
     pub namespaces: Vec<NamespaceConfig>,
+    /// What namespaces are like that clients get for themselves.
+    pub templates: Vec<NamespaceSpec>,
+    /// Whom the roots of new namespaces belong to; `None`: whoever runs the server.
+    pub owner: Option<Owner>,
+}
+
+/// A user and a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// User.
+    pub uid: u32,
+    /// Group.
+    pub gid: u32,
 }
 
 /// Where a server is reached.
@@ -155,6 +173,10 @@ struct InstanceToml {
     server: Vec<AddressToml>,
     #[serde(default)]
     namespace: Vec<Spanned<NamespaceToml>>,
+    #[serde(default)]
+    template: Vec<Spanned<NamespaceToml>>,
+    owner: Option<u32>,
+    group: Option<u32>,
 }
 
 /// A server, in both files.
@@ -225,7 +247,31 @@ impl ServerConfig {
     }
 }
 
+/// A file with one instance.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+#[allow(dead_code)]
+struct OneToml {
+    instance: [Spanned<InstanceToml>; 1],
+}
+
 impl InstanceConfig {
+    /// Reads a file that has this instance alone, as [`InstanceConfig::file`] writes it.
+    #[allow(dead_code)]
+    pub(crate) fn read(path: &Path) -> Result<InstanceConfig, NodeError> {
+        let document = Document::open(path)?;
+        let file: OneToml = document.parse()?;
+        instance_config(&document, &file.instance[0])
+    }
+
+    /// The text of such a file.
+    #[allow(dead_code)]
+    pub(crate) fn file(&self) -> String {
+        let mut text = String::new();
+        self.render(&mut text);
+        text
+    }
+
     fn render(&self, text: &mut String) {
         let space = match self.space {
             SpaceRule::Hard => HARD.to_owned(),
@@ -237,20 +283,29 @@ impl InstanceConfig {
         let _ = writeln!(text, "token_file = {}", quoted(&self.token_file));
         let _ = writeln!(text, "seal_file = {}", quoted(&self.seal_file));
         let _ = writeln!(text, "final_s = {}", self.final_wait.as_secs());
+        if let Some(Owner { uid, gid }) = self.owner {
+            let _ = writeln!(text, "owner = {uid}\ngroup = {gid}");
+        }
         for server in &self.servers {
             let _ = writeln!(text, "\n[[instance.server]]\naddress = \"{}\"", server.address);
             if let Some(socket) = &server.socket {
                 let _ = writeln!(text, "socket = {}", quoted(socket));
             }
         }
-        self.namespaces.iter().for_each(|namespace| render_namespace(namespace, text));
+        for namespace in &self.namespaces {
+            let _ = writeln!(text, "\n[[instance.namespace]]\nhome = {}", namespace.home);
+            render_namespace(&namespace.spec, text);
+        }
+        for template in &self.templates {
+            let _ = writeln!(text, "\n[[instance.template]]");
+            render_namespace(template, text);
+        }
     }
 }
 
-fn render_namespace(namespace: &NamespaceConfig, text: &mut String) {
-    let (layout, limits) = (namespace.spec.layout, namespace.spec.limits);
-    let _ = writeln!(text, "\n[[instance.namespace]]\nname = {:?}", namespace.spec.name);
-    let _ = writeln!(text, "home = {}", namespace.home);
+fn render_namespace(spec: &NamespaceSpec, text: &mut String) {
+    let (layout, limits) = (spec.layout, spec.limits);
+    let _ = writeln!(text, "name = {:?}", spec.name);
     let mut line = |key: &str, value: Option<String>| {
         value.map(|value| {
             let _ = writeln!(text, "{key} = {value}");
@@ -339,7 +394,21 @@ fn instance_config(
         seal_file: document.path("seal_file", &file.seal_file)?,
         final_wait: wait(document, "final_s", file.final_s.as_ref(), FINAL_DEFAULT)?,
         namespaces: namespaces(document, spanned, count)?,
+        templates: templates(document, spanned, count)?,
+        owner: owner(document, spanned)?,
     })
+}
+
+fn owner(document: &Document, spanned: &Spanned<InstanceToml>) -> Result<Option<Owner>, NodeError> {
+    match (spanned.get_ref().owner, spanned.get_ref().group) {
+        (None, None) => Ok(None),
+        (Some(uid), Some(gid)) => Ok(Some(Owner { uid, gid })),
+        (uid, gid) => {
+            let value = uid.or(gid).unwrap_or_default().to_string();
+            let problem = "both `owner` and `group` are needed, or none".to_owned();
+            Err(document.refuse_at(spanned.span().start, "owner", value, problem))
+        }
+    }
 }
 
 fn space(document: &Document, word: &Spanned<String>) -> Result<SpaceRule, NodeError> {
@@ -375,13 +444,35 @@ fn namespaces(
     servers: u32,
 ) -> Result<Vec<NamespaceConfig>, NodeError> {
     let list = &instance.get_ref().namespace;
-    if list.is_empty() || list.len() > NAMESPACES_MAX {
+    let least = usize::from(instance.get_ref().template.is_empty());
+    if list.len() < least || list.len() > NAMESPACES_MAX {
         let value = format!("{} namespaces", list.len());
-        let problem = format!("1 to {NAMESPACES_MAX} [[instance.namespace]] are possible");
+        let problem = format!("{least} to {NAMESPACES_MAX} [[instance.namespace]] are possible");
         return Err(document.refuse_at(instance.span().start, "namespace", value, problem));
     }
     unique(document, "name", list.iter().map(|namespace| &namespace.get_ref().name))?;
     list.iter().map(|namespace| namespace_config(document, namespace, servers)).collect()
+}
+
+fn templates(
+    document: &Document,
+    instance: &Spanned<InstanceToml>,
+    servers: u32,
+) -> Result<Vec<NamespaceSpec>, NodeError> {
+    let list = &instance.get_ref().template;
+    if let Some(last) = list.get(NAMESPACES_MAX) {
+        let value = format!("{} templates", list.len());
+        let problem = format!("at most {NAMESPACES_MAX} are possible");
+        return Err(document.refuse_at(last.span().start, "template", value, problem));
+    }
+    unique(document, "name", list.iter().map(|template| &template.get_ref().name))?;
+    let one = |template: &Spanned<NamespaceToml>| match &template.get_ref().home {
+        None => namespace_spec(document, template, servers),
+        Some(home) => {
+            Err(document.refuse("home", home, "a template has none: the names of its namespaces say it"))
+        }
+    };
+    list.iter().map(one).collect()
 }
 
 fn namespace_config(
@@ -389,6 +480,16 @@ fn namespace_config(
     spanned: &Spanned<NamespaceToml>,
     servers: u32,
 ) -> Result<NamespaceConfig, NodeError> {
+    let home = spanned.get_ref().home.as_ref();
+    let home = home.map(|home| document.number("home", home, 0, servers - 1)).transpose()?;
+    Ok(NamespaceConfig { home: home.unwrap_or(0), spec: namespace_spec(document, spanned, servers)? })
+}
+
+fn namespace_spec(
+    document: &Document,
+    spanned: &Spanned<NamespaceToml>,
+    servers: u32,
+) -> Result<NamespaceSpec, NodeError> {
     let file = spanned.get_ref();
     let size =
         |key, text: &Option<Spanned<String>>| text.as_ref().map(|text| document.size(key, text)).transpose();
@@ -404,9 +505,7 @@ fn namespace_config(
     }
     let limits =
         Limits { max_file_size: size("max_file_size", &file.max_file_size)?, max_files: file.max_files };
-    let home = file.home.as_ref().map(|home| document.number("home", home, 0, servers - 1)).transpose()?;
-    let spec = NamespaceSpec { name: document.name("name", &file.name)?, layout, limits };
-    Ok(NamespaceConfig { home: home.unwrap_or(0), spec })
+    Ok(NamespaceSpec { name: document.name("name", &file.name)?, layout, limits })
 }
 
 fn unique<'a, T: Ord + std::fmt::Display + 'a>(
@@ -491,6 +590,36 @@ name = "c2"
             let config = parse(text).unwrap();
             assert_eq!(parse(&config.render()).unwrap(), config, "{}", config.render());
         }
+    }
+
+    #[test]
+    fn templates_and_an_owner() {
+        let text = WHOLE.replace("final_s = 301\n", "final_s = 301\nowner = 1000\ngroup = 100\n")
+            + "\n[[instance.template]]\nname = \"c3\"\nmax_files = 7\n";
+        let config = parse(&text).unwrap();
+        let instance = &config.instances[0];
+        assert_eq!(instance.owner, Some(Owner { uid: 1000, gid: 100 }));
+        assert_eq!(
+            (instance.templates[0].name.as_str(), instance.templates[0].limits.max_files),
+            ("c3", Some(7))
+        );
+        assert_eq!(parse(&config.render()).unwrap(), config, "{}", config.render());
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("17.toml");
+        std::fs::write(&file, instance.file()).unwrap();
+        assert_eq!(InstanceConfig::read(&file).unwrap(), *instance);
+        for (from, to, wanted) in [
+            ("group = 100\n", "", "owner = 1000: both `owner` and `group` are needed"),
+            ("name = \"c3\"", "name = \"c3\"\nhome = 1", "home = 1: a template has none"),
+            ("name = \"c3\"", "name = \"c3\"\nstripe_count = 3", "stripe count 3"),
+        ] {
+            let error = parse(&text.replace(from, to)).unwrap_err().to_string();
+            assert!(error.contains(wanted), "{wanted}: {error}");
+        }
+        let begin = text.find("[[instance.namespace]]").unwrap();
+        let end = text.find("[[instance.template]]").unwrap();
+        let private = parse(&(text[..begin].to_owned() + &text[end..])).unwrap();
+        assert!(private.instances[0].namespaces.is_empty(), "templates alone are enough");
     }
 
     #[test]

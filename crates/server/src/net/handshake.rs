@@ -4,8 +4,8 @@
 //! and it has [`HANDSHAKE_TIME`] for it. The proof of the server comes with the terms.
 
 use super::frame::{FrameError, FrameLimits, Inbox, send};
-use super::home::{Home, JoinError};
-use super::hosted::{Hosted, Register, Unknown};
+use super::home::{Home, JoinError, Terms};
+use super::hosted::{Found, Hosted, NotMade, Register, Unknown};
 use super::session::Session;
 use super::stream::Stream;
 use forebay_wire::message::{ConnectionKind, Handshake, RefusalReason, Role, SessionId, VERSION, VERSIONS};
@@ -48,7 +48,7 @@ impl Drop for Member {
 pub(crate) struct Door<'a> {
     pub(crate) register: &'a Register,
     pub(crate) boot: u64,
-    pub(crate) grace: Duration,
+    pub(crate) terms: Terms,
     /// There are as many connections as there may be.
     pub(crate) is_full: bool,
 }
@@ -113,7 +113,7 @@ impl Door<'_> {
             let text = format!("version {VERSION} is spoken here, {min} to {max} there");
             return Err(refused(RefusalReason::WrongVersion, text));
         }
-        let hosted = self.find(&hello)?;
+        let found = self.find(&hello)?;
         let server_nonce = random::<32>()?;
         say(stream, &Handshake::Challenge { version: VERSION, nonce: server_nonce, boot: self.boot })?;
         let transcript = Transcript {
@@ -128,8 +128,8 @@ impl Door<'_> {
             boot: self.boot,
         };
         let secret = match hello.role {
-            Role::Client => &hosted.secrets.token,
-            Role::Peer => &hosted.secrets.seal,
+            Role::Client => &found.secrets().token,
+            Role::Peer => &found.secrets().seal,
         };
         let Handshake::Proof { mac } = hear(stream, inbox)? else {
             return Err(refused(RefusalReason::Malformed, "a proof was expected"));
@@ -137,6 +137,7 @@ impl Door<'_> {
         if !transcript.is_client(secret, &mac) {
             return Err(refused(RefusalReason::BadProof, RefusalReason::BadProof));
         }
+        let hosted = self.hosted(&hello, &found)?;
         let part = self.join(&hello, &hosted)?;
         let incarnation = match &part {
             Part::Data => 0,
@@ -145,7 +146,7 @@ impl Door<'_> {
         let namespace = &hosted.namespace;
         let welcome = Handshake::Welcome {
             mac: transcript.server(secret),
-            grace_ms: u32::try_from(self.grace.as_millis()).unwrap_or(u32::MAX),
+            grace_ms: u32::try_from(self.terms.grace.as_millis()).unwrap_or(u32::MAX),
             incarnation,
             servers: namespace.servers,
             position: namespace.position,
@@ -156,14 +157,28 @@ impl Door<'_> {
         Ok(Admitted { role: hello.role, session: hello.session, part, hosted })
     }
 
-    fn find(&self, hello: &Hello) -> Result<Arc<Hosted>, Failure> {
+    fn find(&self, hello: &Hello) -> Result<Found, Failure> {
         let Hello { instance, namespace, .. } = hello;
         self.register.get(instance, namespace).map_err(|unknown| match unknown {
             Unknown::Instance => {
                 refused(RefusalReason::UnknownInstance, format!("no instance {instance} is served here"))
             }
-            Unknown::Namespace => {
-                let text = format!("instance {instance} has no namespace {namespace} here");
+            Unknown::Namespace => unknown_namespace(instance, namespace),
+        })
+    }
+
+    /// What was found, made if need be: the stranger is none any more.
+    fn hosted(&self, hello: &Hello, found: &Found) -> Result<Arc<Hosted>, Failure> {
+        let Hello { instance, namespace, .. } = hello;
+        let offer = match found {
+            Found::Served(hosted) => return Ok(hosted.clone()),
+            Found::Offered(offer) => offer,
+        };
+        self.register.make(offer, instance, namespace, self.terms).map_err(|error| match error {
+            NotMade::Unknown => unknown_namespace(instance, namespace),
+            NotMade::Over => refused(RefusalReason::ShuttingDown, RefusalReason::ShuttingDown),
+            NotMade::Failed(why) => {
+                let text = format!("namespace {namespace} of instance {instance} cannot be made: {why}");
                 refused(RefusalReason::UnknownNamespace, text)
             }
         })
@@ -194,6 +209,10 @@ impl Door<'_> {
             ConnectionKind::Metadata | ConnectionKind::Data => Part::Metadata(member),
         })
     }
+}
+
+fn unknown_namespace(instance: &str, namespace: &str) -> Failure {
+    refused(RefusalReason::UnknownNamespace, format!("instance {instance} has no namespace {namespace} here"))
 }
 
 fn hear_hello(stream: &mut Stream, inbox: &mut Inbox) -> Result<Hello, Failure> {

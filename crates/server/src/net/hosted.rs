@@ -1,6 +1,6 @@
-//! What a server serves: namespaces of instances, by name.
+//! What a server serves: namespaces of instances, by name, and those that are made when somebody names them.
 
-use super::home::Home;
+use super::home::{Home, Terms};
 use super::recovery::SessionsError;
 use super::shares::ServedData;
 use crate::node::Tree;
@@ -9,7 +9,7 @@ use forebay_wire::proof::Secret;
 use forebay_wire::ticket::TicketKey;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 /// The secrets of an instance.
 #[derive(Clone, Debug)]
@@ -66,6 +66,24 @@ pub enum HostError {
     /// The sessions of before are not known.
     #[error(transparent)]
     Sessions(#[from] SessionsError),
+    /// Namespaces of the instance are made on demand already.
+    #[error("namespaces of {instance} are offered already")]
+    AlreadyOffered {
+        /// The instance.
+        instance: String,
+    },
+}
+
+/// Makes a namespace that somebody named who knows the instance's secret, or finds it on the disk; `None`: it is none of
+/// those that are made so. Called for one namespace of an instance at a time, and not for one that is served.
+pub type Maker = dyn Fn(&str) -> Option<Result<HostedNamespace, String>> + Send + Sync;
+
+/// Namespaces of an instance that are made when somebody names them.
+pub(crate) struct Offer {
+    pub(crate) secrets: Secrets,
+    make: Box<Maker>,
+    /// Held while one is made; `true`: the instance is not served any more.
+    is_over: Mutex<bool>,
 }
 
 /// A namespace that is served.
@@ -76,10 +94,53 @@ pub(crate) struct Hosted {
     pub(crate) home: Option<Arc<Home>>,
 }
 
+impl Hosted {
+    pub(crate) fn open(
+        secrets: Secrets,
+        namespace: HostedNamespace,
+        terms: Terms,
+    ) -> Result<Hosted, SessionsError> {
+        let tickets = TicketKey::new(&secrets.seal, &namespace.name);
+        let home = match &namespace.tree {
+            Some(tree) => Some(Arc::new(Home::open(tree.clone(), tickets.clone(), terms)?)),
+            None => None,
+        };
+        Ok(Hosted { secrets, tickets, namespace, home })
+    }
+}
+
+/// What a stranger asked for.
+pub(crate) enum Found {
+    Served(Arc<Hosted>),
+    /// Its instance makes namespaces; whether this one is to be seen.
+    Offered(Arc<Offer>),
+}
+
+impl Found {
+    pub(crate) fn secrets(&self) -> &Secrets {
+        match self {
+            Found::Served(hosted) => &hosted.secrets,
+            Found::Offered(offer) => &offer.secrets,
+        }
+    }
+}
+
+/// Why a namespace was not made.
+#[derive(Debug)]
+pub(crate) enum NotMade {
+    /// It is none that is made so.
+    Unknown,
+    /// The instance is not served any more.
+    Over,
+    /// It could not be made.
+    Failed(String),
+}
+
 /// By instance and namespace.
 #[derive(Default)]
 pub(crate) struct Register {
     served: RwLock<BTreeMap<(String, String), Arc<Hosted>>>,
+    offers: RwLock<BTreeMap<String, Arc<Offer>>>,
 }
 
 /// What was asked for is not here.
@@ -102,17 +163,64 @@ impl Register {
         Ok(())
     }
 
-    pub(crate) fn get(&self, instance: &str, namespace: &str) -> Result<Arc<Hosted>, Unknown> {
-        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
-        match served.get(&(instance.to_owned(), namespace.to_owned())) {
-            Some(hosted) => Ok(hosted.clone()),
-            None if served.keys().any(|(served, _)| served == instance) => Err(Unknown::Namespace),
-            None => Err(Unknown::Instance),
+    /// Namespaces of an instance are made from now on when somebody names them.
+    pub(crate) fn offer(&self, instance: &str, secrets: Secrets, make: Box<Maker>) -> Result<(), HostError> {
+        let mut offers = self.offers.write().unwrap_or_else(PoisonError::into_inner);
+        if offers.contains_key(instance) {
+            return Err(HostError::AlreadyOffered { instance: instance.to_owned() });
         }
+        let offer = Offer { secrets, make, is_over: Mutex::new(false) };
+        offers.insert(instance.to_owned(), Arc::new(offer));
+        Ok(())
     }
 
-    /// Takes an instance out.
+    pub(crate) fn get(&self, instance: &str, namespace: &str) -> Result<Found, Unknown> {
+        if let Some(hosted) = self.served(instance, namespace) {
+            return Ok(Found::Served(hosted));
+        }
+        let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(offer) = offers.get(instance) {
+            return Ok(Found::Offered(offer.clone()));
+        }
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        let is_known = served.keys().any(|(served, _)| served == instance);
+        Err(if is_known { Unknown::Namespace } else { Unknown::Instance })
+    }
+
+    fn served(&self, instance: &str, namespace: &str) -> Option<Arc<Hosted>> {
+        let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
+        served.get(&(instance.to_owned(), namespace.to_owned())).cloned()
+    }
+
+    /// The namespace that was asked for, made if nobody was faster. Only for who has proved that he knows the secret.
+    pub(crate) fn make(
+        &self,
+        offer: &Offer,
+        instance: &str,
+        namespace: &str,
+        terms: Terms,
+    ) -> Result<Arc<Hosted>, NotMade> {
+        let is_over = offer.is_over.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_over {
+            return Err(NotMade::Over);
+        }
+        if let Some(hosted) = self.served(instance, namespace) {
+            return Ok(hosted);
+        }
+        let made = (offer.make)(namespace).ok_or(NotMade::Unknown)?.map_err(NotMade::Failed)?;
+        let failed = |error: HostError| NotMade::Failed(error.to_string());
+        let hosted =
+            Hosted::open(offer.secrets.clone(), made, terms).map_err(|error| failed(error.into()))?;
+        self.add(instance, hosted).map_err(failed)?;
+        self.served(instance, namespace).ok_or(NotMade::Over)
+    }
+
+    /// Takes an instance out. What is being made of it is waited for.
     pub(crate) fn remove(&self, instance: &str) -> Vec<Arc<Hosted>> {
+        let offer = self.offers.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
+        if let Some(offer) = offer {
+            *offer.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        }
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
         served.extract_if(.., |(name, _), _| name == instance).map(|(_, hosted)| hosted).collect()
     }
@@ -125,6 +233,10 @@ impl Register {
 
     /// Takes all out.
     pub(crate) fn clear(&self) -> Vec<Arc<Hosted>> {
+        let offers = std::mem::take(&mut *self.offers.write().unwrap_or_else(PoisonError::into_inner));
+        for offer in offers.values() {
+            *offer.is_over.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        }
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut *served).into_values().collect()
     }

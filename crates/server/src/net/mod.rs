@@ -41,7 +41,7 @@ mod shares;
 mod slots;
 mod stream;
 
-pub use hosted::{HostError, HostedNamespace, HostedTree, Secrets};
+pub use hosted::{HostError, HostedNamespace, HostedTree, Maker, Secrets};
 pub use listener::ListenError;
 pub use recovery::SessionsError;
 pub use server::{ClientInfo, NetConfig, Server, StartError};

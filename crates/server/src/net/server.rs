@@ -7,14 +7,13 @@
 use super::callback;
 use super::frame::Inbox;
 use super::handshake::{Admitted, Door, Part, random};
-use super::home::{Home, Terms};
-use super::hosted::{HostError, Hosted, HostedNamespace, Register, Secrets};
+use super::home::Terms;
+use super::hosted::{HostError, Hosted, HostedNamespace, Maker, Register, Secrets};
 use super::listener::{ListenError, Listener};
 use super::serve;
 use super::session::Session;
 use super::stream::Stream;
 use crate::locks::LockLimits;
-use forebay_wire::ticket::TicketKey;
 use std::collections::HashMap;
 use std::io;
 use std::net::SocketAddr;
@@ -141,13 +140,12 @@ impl Server {
 
     /// Serves a namespace of an instance from now on.
     pub fn add(&self, instance: &str, secrets: Secrets, namespace: HostedNamespace) -> Result<(), HostError> {
-        let tickets = TicketKey::new(&secrets.seal, &namespace.name);
-        let terms = Terms { grace: self.inner.config.grace, locks: self.inner.config.locks };
-        let home = match &namespace.tree {
-            Some(tree) => Some(Arc::new(Home::open(tree.clone(), tickets.clone(), terms)?)),
-            None => None,
-        };
-        self.inner.register.add(instance, Hosted { secrets, tickets, namespace, home })
+        self.inner.register.add(instance, Hosted::open(secrets, namespace, self.inner.terms())?)
+    }
+
+    /// Makes namespaces of an instance from now on when somebody names them who knows its secret.
+    pub fn offer(&self, instance: &str, secrets: Secrets, make: Box<Maker>) -> Result<(), HostError> {
+        self.inner.register.offer(instance, secrets, make)
     }
 
     /// Serves an instance no more. Its connections end; what its clients held is released, and they are awaited when it is
@@ -203,6 +201,10 @@ impl Drop for Server {
 }
 
 impl Inner {
+    fn terms(&self) -> Terms {
+        Terms { grace: self.config.grace, locks: self.config.locks }
+    }
+
     fn connections(&self) -> MutexGuard<'_, Connections> {
         self.connections.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -243,8 +245,8 @@ impl Inner {
 
     fn serve(&self, number: u64, mut stream: Stream, is_full: bool) {
         let mut inbox = Inbox::default();
-        let (boot, grace) = (self.boot, self.config.grace);
-        let door = Door { register: &self.register, boot, grace, is_full };
+        let (boot, terms) = (self.boot, self.terms());
+        let door = Door { register: &self.register, boot, terms, is_full };
         let Some(admitted) = door.admit(&mut stream, &mut inbox) else { return };
         if !self.belongs(number, &admitted.hosted) {
             return;

@@ -5,6 +5,7 @@ mod content;
 mod handshakes;
 mod locks;
 mod nonsense;
+mod offers;
 mod place;
 mod restart;
 mod sessions;

@@ -96,6 +96,14 @@ impl Place {
         }
     }
 
+    pub fn server(&self) -> &Server {
+        self.server.as_ref().expect("it runs")
+    }
+
+    pub fn node(&self) -> &Arc<NodeInstance> {
+        self.node.as_ref().expect("it runs")
+    }
+
     pub fn hello(&self, client: u8, kind: ConnectionKind) -> Hello {
         Hello {
             instance: INSTANCE.to_owned(),

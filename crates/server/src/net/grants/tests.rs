@@ -207,3 +207,10 @@ fn many_objects_are_forgotten_when_their_time_is_over() {
     }
     assert!(grants.objects.len() <= SWEEP_AT);
 }
+
+#[test]
+fn a_client_that_renames_for_ever_is_one_entry() {
+    let mut grants = Grants::new();
+    (0..1000).for_each(|now| grants.carried(Ino(7), Session(1), now));
+    assert_eq!(grants.objects[&Ino(7)].grants.len(), 1);
+}
