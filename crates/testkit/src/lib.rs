@@ -3,7 +3,8 @@
 //! Tests only: no product crate depends on this one except for its own tests. Three layers:
 //!
 //! * things a test borrows and always gives back, also when it fails: [`scratch`], [`xfs_image`], [`process`],
-//!   [`mounted`], [`identity`], [`isolation`], [`wait`], [`leaks`], [`random`], [`cluster`] (hosts and a network);
+//!   [`mounted`], [`identity`], [`isolation`], [`wait`], [`leaks`], [`random`], [`cluster`] (hosts and a network),
+//!   [`slurm`] (users and a workload manager on them);
 //! * the suites, each of which takes the directory under test and knows nothing of who serves it: [`posix`] (a table
 //!   of what POSIX and Linux promise), [`exercise`] (random operations against an oracle);
 //! * the command `forebay-suite`, which runs a suite in a process of its own, so that the file system can be judged
@@ -23,6 +24,7 @@ pub mod posix;
 pub mod process;
 pub mod random;
 pub mod scratch;
+pub mod slurm;
 pub mod wait;
 pub mod xfs_image;
 

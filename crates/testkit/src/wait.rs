@@ -21,6 +21,16 @@ pub struct NeverHappened {
 pub fn wait_until(
     awaited: &str,
     limit: Duration,
+    condition: impl FnMut() -> bool,
+) -> Result<(), NeverHappened> {
+    wait_until_every(LOOK_AGAIN_AFTER, awaited, limit, condition)
+}
+
+/// The same for a condition that costs something to look at.
+pub fn wait_until_every(
+    pause: Duration,
+    awaited: &str,
+    limit: Duration,
     mut condition: impl FnMut() -> bool,
 ) -> Result<(), NeverHappened> {
     let start = Instant::now();
@@ -28,7 +38,7 @@ pub fn wait_until(
         if start.elapsed() > limit {
             return Err(NeverHappened { awaited: awaited.to_owned(), limit });
         }
-        std::thread::sleep(LOOK_AGAIN_AFTER);
+        std::thread::sleep(pause);
     }
     Ok(())
 }

@@ -15,12 +15,14 @@ use std::time::Duration;
 pub(super) const TOOL_LIMIT: Duration = Duration::from_secs(60);
 
 /// Which host.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum HostId {
     /// A host with a fragment, from 0.
     Server(usize),
     /// A host without, from 0.
     Client(usize),
+    /// The host of those who rule the others, in clusters that have one.
+    Control,
 }
 
 /// Also its host name.
@@ -29,6 +31,7 @@ impl fmt::Display for HostId {
         match self {
             HostId::Server(number) => write!(f, "server{number}"),
             HostId::Client(number) => write!(f, "client{number}"),
+            HostId::Control => f.write_str("control"),
         }
     }
 }

@@ -64,21 +64,32 @@ pub struct Cluster {
     reaper: Reaper,
     scratch: Scratch,
     plan: Plan,
+    ruled: bool,
 }
 
 impl Cluster {
     /// Builds the hosts and connects them.
     pub fn build(plan: &Plan) -> Result<Cluster, ClusterError> {
-        let wanted = plan.servers + plan.clients;
+        Cluster::build_hosts(plan, false)
+    }
+
+    /// The same with one more, [`HostId::Control`].
+    pub fn build_ruled(plan: &Plan) -> Result<Cluster, ClusterError> {
+        Cluster::build_hosts(plan, true)
+    }
+
+    fn build_hosts(plan: &Plan, ruled: bool) -> Result<Cluster, ClusterError> {
+        let wanted = plan.servers + plan.clients + usize::from(ruled);
         if wanted > HOSTS_MAX {
             return Err(ClusterError::TooManyHosts { wanted });
         }
         let scratch = Scratch::new("cluster");
         let reaper = Reaper::watch(scratch.path())?;
         let switch = Switch::start(&scratch.directory("switch", 0o755))?;
-        let mut cluster = Cluster { hosts: Vec::new(), switch, reaper, scratch, plan: *plan };
+        let mut cluster = Cluster { hosts: Vec::new(), switch, reaper, scratch, plan: *plan, ruled };
         let servers = (0..plan.servers).map(HostId::Server);
-        for id in servers.chain((0..plan.clients).map(HostId::Client)) {
+        let clients = (0..plan.clients).map(HostId::Client);
+        for id in servers.chain(clients).chain(ruled.then_some(HostId::Control)) {
             let directory = cluster.scratch.directory(&id.to_string(), 0o755);
             cluster.hosts.push(Host::new(id, cluster.hosts.len(), directory));
             cluster.boot(id)?;
@@ -120,7 +131,7 @@ impl Cluster {
         &self.hosts[self.position(id)]
     }
 
-    /// All hosts, servers first.
+    /// All hosts: servers, clients, control.
     pub fn hosts(&self) -> impl Iterator<Item = &Host> {
         self.hosts.iter()
     }
@@ -134,6 +145,7 @@ impl Cluster {
         let (position, there) = match id {
             HostId::Server(number) => (number, number < self.plan.servers),
             HostId::Client(number) => (self.plan.servers + number, number < self.plan.clients),
+            HostId::Control => (self.plan.servers + self.plan.clients, self.ruled),
         };
         assert!(there, "the cluster has no {id}: {:?}", self.plan);
         position
