@@ -20,3 +20,4 @@ pub mod offer;
 pub mod say;
 pub mod state_dir;
 pub mod user;
+pub mod wlm;

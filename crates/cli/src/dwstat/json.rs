@@ -5,18 +5,21 @@
 use super::Options;
 use super::object::Object;
 use forebay_controller::registry::Snapshot;
+use forebay_model::ids::{ConfigurationId, InstanceId};
 use forebay_model::objects::*;
 use serde_json::{Map, Value, json};
+use std::collections::HashMap;
 
 /// One JSON object with a list for every kind that was asked for, empty ones included.
 pub fn render(snapshot: &Snapshot, options: &Options) -> String {
     let lists =
-        options.objects.iter().map(|&object| (object.name().to_owned(), list(snapshot, object, options)));
+        options.objects.iter().map(|&object| (object.name().to_owned(), list(snapshot, object, options.now)));
     format!("{}\n", Value::Object(lists.collect::<Map<String, Value>>()))
 }
 
-fn list(snapshot: &Snapshot, object: Object, options: &Options) -> Value {
-    let expired = |expiration: i64| expiration != 0 && expiration <= options.now;
+/// The objects of one kind; `now` is in seconds since the epoch.
+pub fn list(snapshot: &Snapshot, object: Object, now: i64) -> Value {
+    let expired = |expiration: i64| expiration != 0 && expiration <= now;
     match object {
         Object::Pools => snapshot.pools.iter().map(pool).collect(),
         Object::Nodes => snapshot.nodes.iter().map(node).collect(),
@@ -24,7 +27,11 @@ fn list(snapshot: &Snapshot, object: Object, options: &Options) -> Value {
             snapshot.sessions.iter().map(|one| session(one, expired(one.expiration))).collect()
         }
         Object::Instances => {
-            let of = |one: &Instance| instance(snapshot, one, expired(one.expiration));
+            let configurations = configurations_of(snapshot);
+            let of = |one: &Instance| {
+                let of_it = configurations.get(&one.id).map_or(&[][..], Vec::as_slice);
+                instance(one, of_it, expired(one.expiration))
+            };
             snapshot.instances.iter().map(of).collect()
         }
         Object::Configurations => snapshot.configurations.iter().map(configuration).collect(),
@@ -72,9 +79,15 @@ fn session(session: &Session, expired: bool) -> Value {
     })
 }
 
-fn instance(snapshot: &Snapshot, instance: &Instance, expired: bool) -> Value {
-    let of_it = snapshot.configurations.iter().filter(|configuration| configuration.instance == instance.id);
-    let configurations: Vec<_> = of_it.map(|configuration| configuration.id).collect();
+fn configurations_of(snapshot: &Snapshot) -> HashMap<InstanceId, Vec<ConfigurationId>> {
+    let mut configurations: HashMap<InstanceId, Vec<ConfigurationId>> = HashMap::new();
+    for configuration in &snapshot.configurations {
+        configurations.entry(configuration.instance).or_default().push(configuration.id);
+    }
+    configurations
+}
+
+fn instance(instance: &Instance, configurations: &[ConfigurationId], expired: bool) -> Value {
     json!({
         "id": instance.id,
         "label": instance.label,
