@@ -19,10 +19,10 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test soak demo bench install uninstall clean lint
+.PHONY: help setup build check test soak cluster cluster-down demo bench install uninstall clean lint
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
 
 setup: ## install (as root) or name what the other targets need
 	@scripts/setup.sh
@@ -57,6 +57,15 @@ soak: ## random operations and clusters with seeds of the clock, ROUNDS times (d
 		$(CARGO) test --release --locked --package forebay-controller --test cluster_simulation many_storms -- --ignored; \
 	done
 	FOREBAY_TEST_NAMES="$${NAMES:-1000000}" $(CARGO) test --release --locked --package forebay-client --test scale very_many -- --nocapture
+
+cluster: ## Slurm, MUNGE and Forebay on seven hosts in namespaces of this machine, and a shell there; needs root
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory build
+	@$(CARGO) build --release --locked --package forebay-testkit --bin forebay-site
+	@scripts/cluster.sh up
+
+cluster-down: ## end of what `make cluster` started
+	@scripts/cluster.sh down
 
 demo: ## a job on real input: spectra, SQLite and checkpoints, on the burst buffer and beside it
 	@scripts/setup.sh demo

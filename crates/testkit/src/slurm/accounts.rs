@@ -36,8 +36,12 @@ impl User {
     }
 
     /// Makes `command` run as after a login: with this identity, a clean environment, at home.
-    pub(super) fn become_in(&self, command: &mut Command, home: &Path) {
-        command.env_clear().env("PATH", PATH).env("HOME", home).env("SHELL", "/bin/bash");
+    pub(super) fn become_in(&self, command: &mut Command, home: &Path, programs: &Path) {
+        command
+            .env_clear()
+            .env("PATH", format!("{}:{PATH}", programs.display()))
+            .env("HOME", home)
+            .env("SHELL", "/bin/bash");
         command.env("USER", self.name).env("LOGNAME", self.name).env("LC_ALL", "C.UTF-8").current_dir(home);
         self.identity().apply(command);
     }

@@ -3,7 +3,7 @@
 //! A host sees the machine's `/etc` under a layer of its own, so that what is written there is seen in this host only and
 //! is gone when it ends.
 
-use super::{Options, SiteError, accounts, service};
+use super::{Options, SiteError, accounts, buffer, service};
 use crate::cluster::{Cluster, Host, HostId};
 use rustix::rand::{GetRandomFlags, getrandom};
 use std::fmt::Write;
@@ -29,12 +29,13 @@ mount --bind run /run
 mount --bind opt /var/opt
 mkdir -p /etc/slurm /etc/forebay /etc/munge
 mount --bind "$2/etc/slurm" /etc/slurm
-mount --bind "$2/etc/forebay" /etc/forebay
+mount --bind "$1/etc" /etc/forebay
 cp "$2/etc/passwd" "$2/etc/group" "$2/etc/hosts" /etc
 chown munge: /etc/munge
 install -o munge -m 0400 "$2/etc/munge.key" /etc/munge/munge.key
 install -d -o munge -m 0755 /run/munge
 install -d -o slurm -m 0755 /run/slurm
+install -d -m 0755 /run/forebay
 "#;
 
 /// Directories that all hosts see.
@@ -43,7 +44,7 @@ pub(super) struct Directories {
     pub(super) root: PathBuf,
     pub(super) homes: PathBuf,
     pub(super) slurm: PathBuf,
-    pub(super) forebay: PathBuf,
+    pub(super) programs: PathBuf,
 }
 
 impl Directories {
@@ -51,8 +52,8 @@ impl Directories {
     pub(super) fn make(cluster: &Cluster, options: &Options) -> Result<Directories, SiteError> {
         let root = cluster.directory().to_owned();
         let (homes, etc) = (root.join("home"), root.join("etc"));
-        let made = Directories { slurm: etc.join("slurm"), forebay: etc.join("forebay"), homes, root };
-        for directory in [&made.homes, &made.slurm, &made.forebay] {
+        let made = Directories { slurm: etc.join("slurm"), programs: root.join("bin"), homes, root };
+        for directory in [&made.homes, &made.slurm, &made.programs] {
             fs::create_dir_all(directory).map_err(SiteError::file(directory))?;
         }
         let slurm = service::account("slurm")?;
@@ -64,6 +65,13 @@ impl Directories {
         write(&etc.join("hosts"), &hosts(cluster))?;
         write_key(&etc.join("munge.key"))?;
         write(&made.slurm.join("slurm.conf"), &slurm_conf(cluster, &made, options))?;
+        for host in cluster.hosts() {
+            let own = host.directory().join("etc");
+            fs::create_dir_all(&own).map_err(SiteError::file(&own))?;
+        }
+        if let Some(buffer) = &options.buffer {
+            buffer::install(cluster, &made, buffer)?;
+        }
         Ok(made)
     }
 }
@@ -83,7 +91,7 @@ fn make_owned(path: &Path, uid: u32, gid: u32, mode: u32) -> Result<(), SiteErro
         .map_err(SiteError::file(path))
 }
 
-fn write(path: &Path, text: &str) -> Result<(), SiteError> {
+pub(super) fn write(path: &Path, text: &str) -> Result<(), SiteError> {
     fs::write(path, text).map_err(SiteError::file(path))
 }
 
@@ -112,6 +120,7 @@ fn slurm_conf(cluster: &Cluster, directories: &Directories, options: &Options) -
     let control = cluster.host(HostId::Control);
     let (root, address, slurm) = (directories.root.display(), control.address(), &options.slurm);
     let last = options.compute_nodes.saturating_sub(1);
+    let plugin = if options.buffer.is_some() { buffer::SLURM_LINES } else { "" };
     format!(
         "ClusterName=box
 SlurmctldHost=control({address})
@@ -139,7 +148,7 @@ ReturnToService=2
 PropagateResourceLimits=NONE
 BatchStartTimeout=60
 KillWait={}
-{}
+{plugin}{}
 NodeName=client[0-{last}] CPUs={} RealMemory=2000 State=UNKNOWN
 PartitionName=batch Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 ",

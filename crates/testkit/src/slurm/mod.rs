@@ -1,31 +1,33 @@
-//! A site in a box: a cluster of namespaces on which real MUNGE and real Slurm run, and where users work.
+//! A site in a box: a cluster of namespaces on which real MUNGE, real Slurm and Forebay run, and where users work.
 //!
 //! The hosts are those of [`crate::cluster`]: `control` (slurmctld, where users log in), servers (storage nodes) and clients
 //! (compute nodes, slurmd). Every host has `/etc`, `/run` and `/var/opt` of its own, so all daemons and commands find their
-//! files where an administrator would have put them, and nothing of the machine is read but the programs. `/etc/slurm` and
-//! `/etc/forebay` are the same directory on all hosts. The users have no entry on the machine, only in the box.
+//! files where an administrator would have put them, and nothing of the machine is changed. `/etc/slurm` is the same directory on
+//! all hosts. The users have no entry on the machine, only in the box.
 //!
 //! ```text
-//! control    munged  slurmctld (as slurm)   alice$ sbatch job.sh
-//! server0..  munged
-//! client0..  munged  slurmd (as root)       tasks of jobs
+//! control    munged  slurmctld (as slurm)   forebay controller   alice$ sbatch job.sh
+//! server0..  munged                         forebay agent        fragments of instances
+//! client0..  munged  slurmd (as root)       forebay agent        mounts, tasks of jobs
 //! ```
 //!
 //! Any thread may call. All of it ends with the test, also when the test is killed: see the module of clusters.
 
 mod accounts;
+mod buffer;
 mod daemon;
 mod error;
 mod etc;
 mod job;
 mod options;
+pub mod programs;
 mod service;
 mod witness;
 
 pub use accounts::{ALICE, BOB, ROOT, User};
 pub use error::SiteError;
 pub use job::{Job, JobId};
-pub use options::{Options, SlurmOptions};
+pub use options::{BufferOptions, FragmentKind, Options, PoolOptions, SlurmOptions};
 pub use service::Service;
 
 use crate::cluster::{Cluster, Host, HostId, Plan};
@@ -125,7 +127,7 @@ impl Site {
     pub fn shell_command(&self, user: &User, script: &str) -> Command {
         let mut command = Command::new("bash");
         command.args(["-Eeuo", "pipefail", "-c", script]);
-        user.become_in(&mut command, &self.home(user));
+        user.become_in(&mut command, &self.home(user), &self.directories.programs);
         command
     }
 

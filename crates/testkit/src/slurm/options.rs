@@ -1,6 +1,7 @@
 //! What a site consists of.
 
 use crate::cluster::Storage;
+use std::path::PathBuf;
 
 /// See the module.
 #[derive(Clone, Debug)]
@@ -13,6 +14,67 @@ pub struct Options {
     pub storage: Storage,
     /// Of the workload manager.
     pub slurm: SlurmOptions,
+    /// The burst buffer; without it jobs are plain.
+    pub buffer: Option<BufferOptions>,
+}
+
+/// The burst buffer of a site.
+#[derive(Clone, Debug)]
+pub struct BufferOptions {
+    /// Directory of the programs `forebay`, `dwstat`, `dwcli` and `dw_wlm_cli`.
+    pub programs: PathBuf,
+    /// Pools, the default one first; storage nodes are dealt over them in turns.
+    pub pools: Vec<PoolOptions>,
+    /// What keeps a fragment in its bounds.
+    pub kind: FragmentKind,
+    /// How long a node may be silent before it counts as lost.
+    pub lost_after_s: u64,
+    /// Lines of `burst_buffer.conf` that are added.
+    pub more: String,
+}
+
+/// A pool.
+#[derive(Clone, Debug)]
+pub struct PoolOptions {
+    /// Name.
+    pub name: String,
+    /// Unit of allocation, as the configuration writes it.
+    pub granularity: String,
+    /// What each storage node of the pool gives, as the configuration writes it.
+    pub node_capacity: String,
+}
+
+/// What a fragment is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FragmentKind {
+    /// An XFS image on a loop device, of exactly its size.
+    Image,
+    /// A directory, which counts.
+    Directory,
+}
+
+impl FragmentKind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            FragmentKind::Image => "image",
+            FragmentKind::Directory => "directory",
+        }
+    }
+}
+
+impl BufferOptions {
+    /// One pool, `default`, of 16 MiB granules, 1 GiB on each node, in directories.
+    pub fn new(programs: PathBuf) -> BufferOptions {
+        let pool =
+            PoolOptions { name: "default".into(), granularity: "16MiB".into(), node_capacity: "1GiB".into() };
+        BufferOptions {
+            programs,
+            pools: vec![pool],
+            kind: FragmentKind::Directory,
+            lost_after_s: 10,
+            more: String::new(),
+        }
+    }
 }
 
 /// Deviations of `slurm.conf` from what [`super::etc`] writes.
@@ -33,6 +95,7 @@ impl Default for Options {
             compute_nodes: 4,
             storage: Storage::Directory,
             slurm: SlurmOptions { cpus: 2, kill_wait_s: 3, more: String::new() },
+            buffer: None,
         }
     }
 }

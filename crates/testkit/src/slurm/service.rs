@@ -15,6 +15,10 @@ use std::process::Command;
 pub enum Service {
     /// Makes and reads credentials; on every host.
     Munged,
+    /// Rules the burst buffer; on the control host.
+    Controller,
+    /// Works for the burst buffer; on storage and compute nodes.
+    Agent,
     /// Slurm's head; on the control host.
     Slurmctld,
     /// Slurm's hands; on every compute node.
@@ -22,13 +26,16 @@ pub enum Service {
 }
 
 /// The order in which they are started.
-pub(super) const ORDER: [Service; 3] = [Service::Munged, Service::Slurmctld, Service::Slurmd];
+pub(super) const ORDER: [Service; 5] =
+    [Service::Munged, Service::Controller, Service::Agent, Service::Slurmctld, Service::Slurmd];
 
 impl Service {
     /// Of its program.
     pub fn name(self) -> &'static str {
         match self {
             Service::Munged => "munged",
+            Service::Controller => "controller",
+            Service::Agent => "agent",
             Service::Slurmctld => "slurmctld",
             Service::Slurmd => "slurmd",
         }
@@ -36,9 +43,12 @@ impl Service {
 }
 
 /// What runs on a host, in the order in which it is started.
-pub(super) fn on(host: HostId, _options: &Options) -> Vec<Service> {
+pub(super) fn on(host: HostId, options: &Options) -> Vec<Service> {
+    let buffer = options.buffer.is_some();
     let here = |service: &Service| match service {
         Service::Munged => true,
+        Service::Controller => buffer && host == HostId::Control,
+        Service::Agent => buffer && host != HostId::Control,
         Service::Slurmctld => host == HostId::Control,
         Service::Slurmd => matches!(host, HostId::Client(_)),
     };
@@ -51,20 +61,26 @@ pub(super) fn command(
     host: HostId,
     directories: &Directories,
 ) -> Result<Command, SiteError> {
-    let (program, arguments, who) = match service {
-        Service::Munged => ("/usr/sbin/munged", vec!["--foreground".into()], account("munge")?),
-        Service::Slurmctld => ("/usr/sbin/slurmctld", vec!["-D".into()], account("slurm")?),
-        Service::Slurmd => {
-            ("/usr/sbin/slurmd", vec!["-D".into(), "-N".into(), host.to_string()], Identity::root())
-        }
+    let mut command = match service {
+        Service::Munged => Command::new("/usr/sbin/munged"),
+        Service::Controller | Service::Agent => Command::new(directories.programs.join("forebay")),
+        Service::Slurmctld => Command::new("/usr/sbin/slurmctld"),
+        Service::Slurmd => Command::new("/usr/sbin/slurmd"),
     };
-    let mut command = Command::new(program);
-    command.args::<_, String>(arguments).env_clear().env("PATH", PATH).current_dir("/");
-    if service == Service::Munged {
-        command.arg("--seed-file=/run/munge/seed").arg("--force");
-    }
+    let who = match service {
+        Service::Munged => account("munge")?,
+        Service::Slurmctld => account("slurm")?,
+        Service::Controller | Service::Agent | Service::Slurmd => Identity::root(),
+    };
+    match service {
+        Service::Munged => command.args(["--foreground", "--force", "--seed-file=/run/munge/seed"]),
+        Service::Controller => command.args(["controller", "--config", "/etc/forebay/controller.toml"]),
+        Service::Agent => command.args(["agent", "--config", "/etc/forebay/agent.toml"]),
+        Service::Slurmctld => command.arg("-D"),
+        Service::Slurmd => command.args(["-D", "-N", &host.to_string()]),
+    };
+    command.env_clear().env("PATH", PATH).current_dir("/");
     who.apply(&mut command);
-    let _ = directories;
     Ok(command)
 }
 
@@ -82,6 +98,7 @@ pub(super) fn is_ready(service: Service, host: &Host, said: &str) -> bool {
             let socket = host.seen(Path::new(MUNGE_SOCKET));
             socket.is_ok_and(|socket| UnixStream::connect(socket).is_ok())
         }
+        Service::Controller | Service::Agent => said.contains("ready"),
         Service::Slurmctld => said.contains("Running as primary controller"),
         Service::Slurmd => said.contains("slurmd started on"),
     }

@@ -1,0 +1,95 @@
+//! Forebay on a site: its programs and its files of configuration, as an administrator would write them.
+
+use super::etc::{Directories, write};
+use super::{BufferOptions, PoolOptions, SiteError};
+use crate::cluster::{Cluster, Host, HostId};
+use crate::process;
+use std::fmt::Write;
+use std::path::Path;
+use std::process::Command;
+
+/// Where the controller listens; every host has an address of its own.
+const CONTROLLER_PORT: u16 = 7080;
+/// Where the file server of a storage node listens.
+const SERVER_PORT: u16 = 7070;
+
+/// What `slurm.conf` says of the plugin.
+pub(super) const SLURM_LINES: &str = "BurstBufferType=burst_buffer/datawarp\nDebugFlags=BurstBuffer\n";
+
+/// Programs without which nothing goes.
+const PROGRAMS: [&str; 4] = ["forebay", "dwstat", "dwcli", "dw_wlm_cli"];
+
+/// Puts the programs and the files where the hosts find them.
+pub(super) fn install(
+    cluster: &Cluster,
+    directories: &Directories,
+    buffer: &BufferOptions,
+) -> Result<(), SiteError> {
+    for program in PROGRAMS {
+        copy(&buffer.programs.join(program), &directories.programs.join(program))?;
+    }
+    write(&directories.slurm.join("burst_buffer.conf"), &plugin(directories, buffer))?;
+    let control = cluster.host(HostId::Control);
+    for host in cluster.hosts() {
+        let file = |name: &str| host.directory().join("etc").join(name);
+        match host.id() {
+            HostId::Control => write(&file("controller.toml"), &controller(control, buffer))?,
+            HostId::Server(number) => {
+                let pool = &buffer.pools[number % buffer.pools.len()];
+                write(&file("agent.toml"), &(agent(host) + &storage(host, pool, buffer)))?;
+            }
+            HostId::Client(_) => write(&file("agent.toml"), &agent(host))?,
+        }
+        if host.id() != HostId::Control {
+            let address = format!("controller = \"{}:{CONTROLLER_PORT}\"\n", control.address());
+            write(&file("client.toml"), &address)?;
+        }
+    }
+    Ok(())
+}
+
+/// By a process of its own: a file that is open for writing cannot be run, and a child that another test forks at this
+/// moment would inherit it.
+fn copy(from: &Path, to: &Path) -> Result<(), SiteError> {
+    process::run(Command::new("cp").args([from, to]), super::LIMIT)?.success()?;
+    Ok(())
+}
+
+fn plugin(directories: &Directories, buffer: &BufferOptions) -> String {
+    let programs = directories.programs.display();
+    format!(
+        "GetSysState={programs}/dw_wlm_cli\nGetSysStatus={programs}/dwstat\nDefaultPool={}\n\
+         Flags=EnablePersistent\n{}\n",
+        buffer.pools[0].name, buffer.more
+    )
+}
+
+fn controller(host: &Host, buffer: &BufferOptions) -> String {
+    let mut text = format!(
+        "registry = \"box\"\nlisten = [\"{}:{CONTROLLER_PORT}\"]\nstate = {:?}\nlost_after_s = {}\n",
+        host.address(),
+        host.directory().join("controller"),
+        buffer.lost_after_s
+    );
+    for pool in &buffer.pools {
+        let _ = writeln!(text, "\n[[pool]]\nname = {:?}\ngranularity = {:?}", pool.name, pool.granularity);
+    }
+    text
+}
+
+fn agent(host: &Host) -> String {
+    format!("state = {:?}\nholders = \"kill\"\n", host.directory().join("agent"))
+}
+
+fn storage(host: &Host, pool: &PoolOptions, buffer: &BufferOptions) -> String {
+    format!(
+        "\n[storage]\npool = {:?}\ndirectory = {:?}\nkind = {:?}\ncapacity = {:?}\ngranularity = {:?}\n\
+         listen = \"{}:{SERVER_PORT}\"\n",
+        pool.name,
+        host.fragment(),
+        buffer.kind.name(),
+        pool.node_capacity,
+        pool.granularity,
+        host.address()
+    )
+}
