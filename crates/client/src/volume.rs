@@ -10,8 +10,8 @@ use crate::counters::{Counters, Transfer};
 use crate::file::{File, Files};
 use crate::handles::{Handle, Handles};
 use forebay_wire::{
-    Attr, Caller, DataService, DirEntry, FsError, Ino, LockService, MetadataService, NewObject, OpenFlags,
-    RenameMode, Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
+    Attr, Caller, DataService, DirEntry, FsError, Ino, Loan, LockService, MetadataService, NewObject,
+    OpenFlags, RenameMode, Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
 };
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
@@ -31,8 +31,7 @@ const LAYOUT_ATTRIBUTES: &[u8] = b"user.dwfs.";
 pub struct Opened {
     /// The open file.
     pub handle: Handle,
-    /// The whole content is this one local file, and reading and writing it directly is right in every respect: a
-    /// kernel may be given it.
+    /// The whole content is in the stub, and reading and writing that directly is right in every respect.
     pub backing: Option<Arc<OwnedFd>>,
 }
 
@@ -226,6 +225,15 @@ impl Volume {
     fn opened(&self, ino: Ino, file: Arc<File>, stub: Arc<dyn Stub>, flags: OpenFlags) -> Opened {
         let backing = stub.backing();
         Opened { handle: self.handles.add_file(ino, file, stub, flags), backing }
+    }
+
+    /// Lends the one local file that all content of an open file is in, for as long as the file is open: see
+    /// [`forebay_wire::Stub::lend`].
+    pub fn lend(&self, handle: Handle) -> Result<Option<Box<dyn Loan>>> {
+        let open = self.handles.file(handle)?;
+        // It is neither moved nor written meanwhile: its length may have to be set.
+        let _alone = open.file.alone();
+        open.stub.lend()
     }
 
     /// Closes a handle. The content of a file without a name goes with its last handle.

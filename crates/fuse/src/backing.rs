@@ -7,6 +7,7 @@
 use crate::complaint::complain;
 use crate::opens::Served;
 use forebay_fusedev::{BackingId, Registrar};
+use forebay_wire::Loan;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,6 +17,28 @@ use std::sync::atomic::{AtomicBool, Ordering};
 pub(crate) fn is_taken(registrar: &Registrar) -> io::Result<bool> {
     let probe = rustix::fs::memfd_create("passthrough-probe", rustix::fs::MemfdFlags::CLOEXEC)?;
     Ok(registrar.register(&probe).is_ok())
+}
+
+/// A file that the kernel reads and writes itself.
+#[derive(Debug)]
+pub(crate) struct Passed {
+    // Dropped in this order: the kernel lets go before the file is given back.
+    id: BackingId,
+    _loan: Lent,
+}
+
+impl Passed {
+    pub(crate) fn id(&self) -> &BackingId {
+        &self.id
+    }
+}
+
+struct Lent(#[expect(dead_code, reason = "held until dropped")] Box<dyn Loan>);
+
+impl std::fmt::Debug for Lent {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Lent")
+    }
 }
 
 /// The switch.
@@ -34,17 +57,17 @@ impl Backing {
         self.on.load(Ordering::Acquire)
     }
 
-    /// How a file with this local file behind it is to be served; `open_backing` registers a descriptor.
+    /// How a file of which this is the content is to be served; `open_backing` registers a descriptor.
     pub(crate) fn offer(
         &self,
-        file: Option<&Arc<OwnedFd>>,
+        loan: Option<Box<dyn Loan>>,
         open_backing: impl FnOnce(&OwnedFd) -> io::Result<BackingId>,
     ) -> Served {
-        let Some(file) = file.filter(|_| self.is_on()) else { return Served::ByRequests };
-        match open_backing(file) {
+        let Some(loan) = loan.filter(|_| self.is_on()) else { return Served::ByRequests };
+        match open_backing(loan.descriptor()) {
             Ok(id) => {
                 self.used.store(true, Ordering::Release);
-                Served::ByBacking(Arc::new(id))
+                Served::ByBacking(Arc::new(Passed { id, _loan: Lent(loan) }))
             }
             Err(error) => {
                 self.refused(&error);
@@ -70,15 +93,26 @@ mod tests {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 
+    struct Null(OwnedFd);
+
+    impl Loan for Null {
+        fn descriptor(&self) -> &OwnedFd {
+            &self.0
+        }
+    }
+
+    fn file() -> Option<Box<dyn Loan>> {
+        Some(Box::new(Null(std::fs::File::open("/dev/null").unwrap().into())))
+    }
+
     #[test]
     fn a_refusal_of_the_first_file_switches_off() {
-        let file = Arc::new(OwnedFd::from(std::fs::File::open("/dev/null").unwrap()));
         let backing = Backing::default();
-        assert!(matches!(backing.offer(Some(&file), |_| panic!("off")), Served::ByRequests));
+        assert!(matches!(backing.offer(file(), |_| panic!("off")), Served::ByRequests));
         backing.switch_on();
         assert!(matches!(backing.offer(None, |_| panic!("no file")), Served::ByRequests));
         assert!(backing.is_on());
-        assert!(matches!(backing.offer(Some(&file), refuse), Served::ByRequests));
+        assert!(matches!(backing.offer(file(), refuse), Served::ByRequests));
         assert!(!backing.is_on());
     }
 }

@@ -10,8 +10,8 @@
 //!
 //! One lock, held for table work and the registration (a few microseconds), never while the volume is called.
 
+use crate::backing::Passed;
 use forebay_client::Handle;
-use forebay_fusedev::BackingId;
 use forebay_wire::Ino;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -23,7 +23,7 @@ pub(crate) enum Served {
     /// Each operation is a request.
     ByRequests,
     /// The kernel reads and writes this backing file itself.
-    ByBacking(Arc<BackingId>),
+    ByBacking(Arc<Passed>),
 }
 
 struct OpenFile {
@@ -69,6 +69,11 @@ impl Opens {
                 served
             }
         }
+    }
+
+    /// How this file is served is decided.
+    pub(crate) fn is_open(&self, ino: Ino) -> bool {
+        locked(&self.files).contains_key(&ino)
     }
 
     /// The kernel may have changed this file without a request.

@@ -19,6 +19,7 @@ mod farewells;
 mod layout_attributes;
 mod listing;
 mod live;
+mod loan;
 mod lookup;
 mod reach;
 mod reclaim;
@@ -41,7 +42,7 @@ use forebay_wire::{DataService, FileId, FsError, Ino, Result, Sharing};
 use reach::Unsettled;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 use stub::LocalStub;
 use sweep::Walk;
@@ -92,6 +93,8 @@ pub struct Tree {
     reclaimed: Mutex<HashMap<Ino, Arc<LocalStub>>>,
     /// Files without a name are left to the next start.
     is_left: AtomicBool,
+    /// Loans of files ([`loan`]).
+    lent: AtomicUsize,
     itself: Weak<Tree>,
 }
 
@@ -139,6 +142,7 @@ impl Tree {
             unlinked,
             reclaimed: Mutex::default(),
             is_left: AtomicBool::new(false),
+            lent: AtomicUsize::new(0),
             itself: itself.clone(),
         }))
     }
@@ -179,6 +183,11 @@ impl Tree {
     /// The number of a stub's inode number.
     fn number(&self, st_ino: u64) -> Ino {
         if st_ino == self.root_number { Ino::ROOT } else { Ino(st_ino) }
+    }
+
+    /// Files may not be as long as the local file system lets them.
+    fn limits_length(&self) -> bool {
+        self.max_file_size != i64::MAX as u64
     }
 
     /// Counts a regular file that is about to be created.

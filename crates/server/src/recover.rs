@@ -4,6 +4,9 @@
 //! files reach: a file is as long as its data ([docs/adr/0008](../../../docs/adr/0008-files-know-their-own-length.md)),
 //! and a length that grew by a write need not have reached the disk in the stub.
 //!
+//! A file that was one substripe file, and lent to the kernel, gets its last modification too: that is all there is of
+//! what the kernel wrote in place. The substripe file's counts if it was changed after the stub was.
+//!
 //! Why nothing comes back that was cut: the substripe files are cut first and the stub then, and the next sync of the
 //! file reaches both. A cut of which a power cut left only the stub's part did not happen: it was not synced, and
 //! the file is what it was before. A cut of which a crash left only the substripe files' part leaves the old length
@@ -26,7 +29,7 @@ use crate::host::host;
 use crate::metadata::{ATTRIBUTE, Annotation, TEXT_MAX, UNLINKED, is_marked};
 use forebay_model::layout::{Layout, Substripe};
 use forebay_wire::{FileId, FileKind, FsError, Result, Timestamp};
-use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat};
+use rustix::fs::{AtFlags, Dir, Mode, OFlags, Stat, Timespec, Timestamps, UTIME_OMIT};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CStr, CString};
@@ -63,6 +66,14 @@ pub(crate) struct Known {
     pub(crate) ctime: Timestamp,
     /// The end of the last byte in its substripe files, as far as they were looked at.
     end: u64,
+    /// Last modification of its only substripe file, if that was changed after the stub.
+    written: Option<Timestamp>,
+}
+
+impl Known {
+    fn is_short(&self) -> bool {
+        self.end > self.size
+    }
 }
 
 /// What the trees say.
@@ -120,23 +131,27 @@ pub(crate) fn walk(fragments: &[Fragment], extent: Extent, next_file: u64) -> Re
         rustix::fs::unlinkat(&bucket, name, AtFlags::empty())
             .map_err(host("remove a substripe file without a stub"))?;
     }
-    lengthen_stubs(&fragments[0], &found)?;
+    lengthen_stubs(&fragments[0], &found, extent)?;
     let used = fragments.iter().zip(used).map(|(f, used)| if f.meter.counts() { used } else { 0 });
     Ok(Walked { state: State::counters(found.next_file, used.collect(), found.created), stubs: found.files })
 }
 
-/// Makes those stubs longer whose substripe files reach further.
-fn lengthen_stubs(home: &Fragment, found: &Found) -> Result<()> {
-    let is_short = |known: &Known| known.end > known.size;
+/// Makes those stubs longer whose substripe files reach further, and newer those that were lent.
+fn lengthen_stubs(home: &Fragment, found: &Found, extent: Extent) -> Result<()> {
+    let is_newer = |known: &Known| extent == Extent::Whole && known.written.is_some();
+    let is_behind = |known: &Known| known.is_short() || is_newer(known);
     for (name, namespace) in namespaces(home)? {
-        let Some(stubs) = found.files.get(&name).filter(|stubs| stubs.values().any(is_short)) else {
+        let Some(stubs) = found.files.get(&name).filter(|stubs| stubs.values().any(is_behind)) else {
             continue;
         };
         let Some(tree) = open_if_there(&namespace, TREE)? else { continue };
         each_stub(tree, &mut |directory, stub, stat| {
             let Some((file, _)) = read_annotation_of(directory, stub, stat)?.striped else { return Ok(()) };
             match stubs.get(&file) {
-                Some(known) if is_short(known) => lengthen(directory, stub, known.end),
+                Some(known) if is_behind(known) => {
+                    let written = known.written.filter(|_| is_newer(known));
+                    catch_up(directory, stub, known.is_short().then_some(known.end), written)
+                }
                 _ => Ok(()),
             }
         })?;
@@ -144,10 +159,23 @@ fn lengthen_stubs(home: &Fragment, found: &Found) -> Result<()> {
     Ok(())
 }
 
-fn lengthen(directory: BorrowedFd<'_>, name: &CStr, length: u64) -> Result<()> {
+fn catch_up(
+    directory: BorrowedFd<'_>,
+    name: &CStr,
+    length: Option<u64>,
+    written: Option<Timestamp>,
+) -> Result<()> {
     let flags = OFlags::RDWR | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let stub = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(host("open a stub"))?;
-    rustix::fs::ftruncate(&stub, length).map_err(host("grow a stub"))
+    if let Some(length) = length {
+        rustix::fs::ftruncate(&stub, length).map_err(host("grow a stub"))?;
+    }
+    let Some(written) = written else { return Ok(()) };
+    let times = Timestamps {
+        last_access: Timespec { tv_sec: 0, tv_nsec: UTIME_OMIT },
+        last_modification: Timespec { tv_sec: written.secs, tv_nsec: written.nanos as _ },
+    };
+    rustix::fs::futimens(&stub, &times).map_err(host("set the time of a stub"))
 }
 
 fn namespaces(fragment: &Fragment) -> Result<Vec<(String, OwnedFd)>> {
@@ -228,7 +256,7 @@ fn read_stub(
         Some((file, layout)) => {
             found.next_file = found.next_file.max(file.0 + 1);
             let ctime = Timestamp { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
-            let known = Known { layout, size: stat.st_size as u64, ctime, end: 0 };
+            let known = Known { layout, size: stat.st_size as u64, ctime, end: 0, written: None };
             found.files.entry(namespace.to_owned()).or_default().insert(file, known).is_none()
         }
         None => {
@@ -286,6 +314,9 @@ fn read_data(
             used += counted(&stat);
             if let (Some(known), Some(place)) = (known, place) {
                 known.end = known.end.max(end_of(&known.layout, place, stat.st_size as u64));
+                let changed = Timestamp { secs: stat.st_ctime, nanos: stat.st_ctime_nsec as u32 };
+                let mtime = Timestamp { secs: stat.st_mtime, nanos: stat.st_mtime_nsec as u32 };
+                known.written = (known.layout.is_whole() && changed > known.ctime).then_some(mtime);
             }
         }
     }

@@ -8,6 +8,7 @@ use crate::attr::Timestamp;
 use crate::error::Result;
 use crate::flags::{FallocateMode, SeekWhat};
 use std::ops::Range;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 /// Names the content of one striped file, for ever: an id is never given to another file.
@@ -123,4 +124,10 @@ pub trait Share: Send + Sync {
 
     /// What was written, and the names of the substripe files, is on disk afterwards.
     fn sync(&self, data_only: bool) -> Result<()>;
+
+    /// A descriptor of the only substripe file, made if it is not there, for somebody who reads and writes it himself as
+    /// long as the share is held. `None` where that would count something wrongly, or there are several.
+    fn lend(&self) -> Result<Option<OwnedFd>> {
+        Ok(None)
+    }
 }

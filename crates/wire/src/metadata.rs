@@ -149,6 +149,12 @@ pub trait Stub: Send + Sync {
     fn sync(&self, data_only: bool) -> Result<()>;
     /// The descriptor of an inline file, when reading and writing it directly counts and limits nothing wrongly.
     fn backing(&self) -> Option<Arc<OwnedFd>>;
+    /// Lends the one local file that all of the content is in, to somebody who reads and writes it himself; made if it is
+    /// not there. `None` where that would count or limit something wrongly, or the content is not one local file. What is
+    /// done with a loan is seen here as if it had been asked for.
+    fn lend(&self) -> Result<Option<Box<dyn Loan>>> {
+        Ok(None)
+    }
     /// Reads inline content; short only at the end of the file.
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize>;
     /// Writes inline content; short only when space ran out.
@@ -162,6 +168,12 @@ pub trait Stub: Send + Sync {
     fn copy_to(&self, offset: u64, to: &dyn Stub, to_offset: u64, length: u64) -> Result<Option<u64>>;
     /// For an implementation to know its own in [`Stub::copy_to`].
     fn as_any(&self) -> &dyn Any;
+}
+
+/// A local file that is lent; given back when dropped, and not read or written by whoever has the loan any more.
+pub trait Loan: Send + Sync {
+    /// Its descriptor.
+    fn descriptor(&self) -> &OwnedFd;
 }
 
 /// An open directory.

@@ -12,7 +12,7 @@ use forebay_client::{Handle, Opened};
 use forebay_fusedev::reply::{CreateReply, DoneReply, OpenReply};
 use forebay_fusedev::request::{Create, Open, Release};
 use forebay_fusedev::{Context, Errno, OpenMode};
-use forebay_wire::{Caller, FsError, Ino, OpenFlags, Result};
+use forebay_wire::{Caller, FsError, Ino, Loan, OpenFlags, Result};
 use std::os::fd::OwnedFd;
 
 pub(crate) fn open(adapter: &Adapter, context: &Context, asked: &Open, reply: OpenReply) {
@@ -42,19 +42,32 @@ fn wire_flags(asked: &Open) -> OpenFlags {
 }
 
 fn serve(adapter: &Adapter, caller: Caller, ino: Ino, opened: &Opened, asked: &Open) -> Served {
-    // A write by requests clears set-id bits and nothing else; one by the kernel clears what the registration says.
-    let passable = matches!(adapter.is_set_id(ino, Some(opened.handle)), Ok(false));
-    let file = opened.backing.as_ref().filter(|_| passable);
+    let loan = borrow(adapter, ino, opened);
     let open_backing = |file: &OwnedFd| registering_for(caller.uid, || adapter.registrar.register(file));
-    let register = || adapter.shared.backing.offer(file, open_backing);
+    let register = || adapter.shared.backing.offer(loan, open_backing);
     adapter.opens.add(ino, opened.handle, wire_flags(asked).writable(), register)
+}
+
+/// The local file to hand to the kernel, if this open is to decide about that.
+fn borrow(adapter: &Adapter, ino: Ino, opened: &Opened) -> Option<Box<dyn Loan>> {
+    if !adapter.shared.backing.is_on() || adapter.opens.is_open(ino) {
+        return None;
+    }
+    // A write by requests clears set-id bits and nothing else; one by the kernel clears what the registration says.
+    if !matches!(adapter.is_set_id(ino, Some(opened.handle)), Ok(false)) {
+        return None;
+    }
+    adapter.volume.lend(opened.handle).unwrap_or_else(|error| {
+        complain("handing a file to the kernel, serving it by requests", &error);
+        None
+    })
 }
 
 fn answer<'a>(adapter: &Adapter, opened: &Opened, served: &'a Served) -> forebay_fusedev::Opened<'a> {
     let handle = opened.handle.0;
     match served {
         Served::ByRequests => forebay_fusedev::Opened::new(handle, adapter.open_mode()),
-        Served::ByBacking(id) => forebay_fusedev::Opened::passthrough(handle, OpenMode::empty(), id),
+        Served::ByBacking(file) => forebay_fusedev::Opened::passthrough(handle, OpenMode::empty(), file.id()),
     }
 }
 

@@ -36,6 +36,8 @@ struct Slot {
     accounting: Accounting,
     dirty: AtomicBool,
     new: AtomicBool,
+    /// Somebody writes it himself: a sync always has to cover it.
+    lent: AtomicBool,
     lately_used: AtomicBool,
 }
 
@@ -54,6 +56,7 @@ impl LocalShare {
             accounting: Accounting::default(),
             dirty: AtomicBool::new(true),
             new: AtomicBool::new(false),
+            lent: AtomicBool::new(false),
             lately_used: AtomicBool::new(false),
         };
         let slots = (0..substripes).map(slot).collect();
@@ -202,7 +205,7 @@ impl LocalShare {
 
     /// Starts writing all dirty slots back, so that the syncs that follow wait for all of them at once.
     fn start_writing(&self) {
-        for slot in self.slots.iter().filter(|slot| slot.dirty.load(Relaxed)) {
+        for slot in self.slots.iter().filter(|slot| slot.dirty.load(Relaxed) || slot.lent.load(Relaxed)) {
             if let State::Open(fd) = &*slot.state.read().unwrap_or_else(PoisonError::into_inner) {
                 // SAFETY: the descriptor is open for as long as the slot's lock is held; no memory is passed.
                 // A failure only means that the sync waits longer, and the sync reports what is wrong.
@@ -276,7 +279,7 @@ impl Share for LocalShare {
         let service = &*self.service;
         self.start_writing();
         for (substripe, slot) in (0..).zip(self.slots.iter()) {
-            if !slot.dirty.swap(false, Relaxed) {
+            if !slot.dirty.swap(false, Relaxed) && !slot.lent.load(Relaxed) {
                 continue;
             }
             let synced = self.with(service, substripe, false, |content, _| {
@@ -290,6 +293,18 @@ impl Share for LocalShare {
             }
         }
         self.sync_names(service)
+    }
+
+    fn lend(&self) -> Result<Option<OwnedFd>> {
+        let service = &*self.service;
+        service.fragment.writable()?;
+        if self.slots.len() != 1 || service.fragment.meter.counts() {
+            return Ok(None);
+        }
+        self.with(service, 0, true, |content, slot| {
+            slot.lent.store(true, Relaxed);
+            rustix::io::fcntl_dupfd_cloexec(content.fd, 0).map_err(host("lend a substripe"))
+        })
     }
 }
 

@@ -203,12 +203,7 @@ impl Tree {
         };
         let times = Timestamps { last_access: spec(change.atime), last_modification: spec(change.mtime) };
         match &object.reach {
-            Reach::Stub(stub) => {
-                stub.was_looked_at();
-                let done = rustix::fs::futimens(stub.descriptor(), &times);
-                stub.touched();
-                done
-            }
+            Reach::Stub(stub) => stub.set_times(&times),
             Reach::Node(node) => rustix::fs::utimensat(node, "", &times, AtFlags::EMPTY_PATH),
             Reach::Place(place) => {
                 let flags = AtFlags::SYMLINK_NOFOLLOW;

@@ -289,7 +289,7 @@ impl Tree {
         let directory = self.directory(parent)?;
         rustix::fs::linkat(&from.directory, &from.name, &directory, name, AtFlags::empty())
             .map_err(host("link"))?;
-        let stat = stat_at(&directory, name)?;
+        let stat = self.stat_now(&directory, name)?;
         debug_assert_eq!(self.number(stat.st_ino), ino, "the table and the tree agree");
         let annotation = self.annotation(&directory, name, &stat)?;
         let attr = self.attr(&stat, &annotation)?;

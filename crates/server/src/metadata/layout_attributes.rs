@@ -128,6 +128,7 @@ impl Tree {
     ) -> Result<()> {
         self.fragment().writable()?;
         let value = value.map(parse_number).transpose()?;
+        self.await_loans(ino);
         let old = {
             let _order = self.shared();
             let object = self.object(ino)?;
@@ -187,6 +188,10 @@ impl Tree {
         }
         if self.sharing == Sharing::Shared && matches!(object.reach, Reach::Stub(_)) {
             // Whoever has it open knows the old place.
+            return Err(FsError::Busy);
+        }
+        if matches!(&object.reach, Reach::Stub(stub) if stub.is_lent()) {
+            // Whoever has it would go on at the old place.
             return Err(FsError::Busy);
         }
         let content = self.new_content(choice)?;

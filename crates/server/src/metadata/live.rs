@@ -85,7 +85,7 @@ impl LocalStub {
         self.annotation().striped
     }
 
-    fn stat(&self) -> Result<Stat> {
+    pub(super) fn stat(&self) -> Result<Stat> {
         rustix::fs::fstat(self.descriptor()).map_err(host("stat"))
     }
 

@@ -14,6 +14,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::SeqCst;
 
 /// Longest name in bytes.
 pub(crate) const NAME_MAX: usize = 255;
@@ -189,6 +190,18 @@ impl Tree {
         Ok(Place { directory: self.directory(parent)?, name })
     }
 
+    /// What is under a name, of which the stub has caught up with what is lent.
+    pub(super) fn stat_now(&self, directory: &OwnedFd, name: &OsStr) -> Result<Stat> {
+        let stat = stat_at(directory, name)?;
+        if self.lent.load(SeqCst) == 0 {
+            return Ok(stat);
+        }
+        match self.opened(self.number(stat.st_ino)) {
+            Some(stub) => stub.catch_up().and_then(|()| stat_at(directory, name)),
+            None => Ok(stat),
+        }
+    }
+
     /// The stub of a number, if it is open.
     pub(super) fn opened(&self, ino: Ino) -> Option<Arc<LocalStub>> {
         self.open_stubs().get(&ino)?.upgrade()
@@ -197,6 +210,7 @@ impl Tree {
     /// The object of a number.
     pub(super) fn object(&self, ino: Ino) -> Result<Object> {
         if let Some(stub) = self.opened(ino) {
+            stub.catch_up()?;
             let stat = rustix::fs::fstat(stub.descriptor()).map_err(host("stat"))?;
             let annotation = stub.annotation();
             return Ok(Object { reach: Reach::Stub(stub), kind: FileKind::Regular, stat, annotation });
@@ -304,7 +318,7 @@ impl Tree {
         let (attr, annotation) = {
             let _order = self.shared();
             let directory = self.directory(parent)?;
-            let stat = stat_at(&directory, name)?;
+            let stat = self.stat_now(&directory, name)?;
             let annotation = self.annotation(&directory, name, &stat)?;
             (self.found(parent, &directory, name, &stat, annotation)?, annotation)
         };
@@ -358,7 +372,7 @@ impl Tree {
         check_name(name)?;
         let _order = self.shared();
         let directory = self.directory(parent)?;
-        let stat = stat_at(&directory, name)?;
+        let stat = self.stat_now(&directory, name)?;
         let annotation = self.annotation(&directory, name, &stat)?;
         self.attr(&stat, &annotation)
     }

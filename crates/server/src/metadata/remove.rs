@@ -10,7 +10,7 @@
 
 use super::Tree;
 use super::farewells::Kept;
-use super::lookup::{Object, Place, Reach, check_name, kind_of, stat_at};
+use super::lookup::{Object, Place, Reach, check_name, kind_of};
 use super::stub::LocalStub;
 use crate::content::counted;
 use crate::host::host;
@@ -109,7 +109,7 @@ impl Tree {
 
     /// The object under a name, which is not necessarily known to anybody.
     pub(super) fn object_at(&self, directory: &Arc<OwnedFd>, name: &OsStr) -> Result<Object> {
-        let stat = stat_at(directory, name)?;
+        let stat = self.stat_now(directory, name)?;
         let annotation = self.annotation(directory, name, &stat)?;
         let place = Place { directory: directory.clone(), name: name.to_owned() };
         Ok(Object { reach: Reach::Place(place), kind: kind_of(&stat)?, stat, annotation })

@@ -25,9 +25,10 @@
 use super::Tree;
 use super::annotation::Annotation;
 use super::live::Live;
+use super::loan::Lent;
 use crate::content::{Accounting, Content, counted};
 use crate::host::host;
-use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Sharing, Stub};
+use forebay_wire::{FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Sharing, Stub};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -48,8 +49,8 @@ pub(crate) struct LocalStub {
     annotation: RwLock<Annotation>,
     accounting: Accounting,
     /// Length of a striped file in bytes.
-    size: AtomicU64,
-    growing: Mutex<()>,
+    pub(super) size: AtomicU64,
+    pub(super) growing: Mutex<Lent>,
     /// End of what was reserved for writes that append, in bytes; of no meaning when the length is larger.
     reserved: AtomicU64,
     /// Ticks of the system's clock in which a write and a read were last marked, in nanoseconds since the epoch.
@@ -81,7 +82,7 @@ impl LocalStub {
             fd: Arc::new(fd),
             size: AtomicU64::new(stat.st_size as u64),
             accounting,
-            growing: Mutex::new(()),
+            growing: Mutex::default(),
             reserved: AtomicU64::new(0),
             marked_write: AtomicU64::new(NEVER),
             marked_read: AtomicU64::new(NEVER),
@@ -181,7 +182,8 @@ impl LocalStub {
 
     /// Sets the length in the stub of a striped file. Its substripe files are cut already.
     pub(super) fn set_striped_length(&self, length: u64) -> Result<()> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let lent = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        LocalStub::set_lent_length(&lent, length)?;
         rustix::fs::ftruncate(&self.fd, length).map_err(host("set the length of a stub"))?;
         self.size.store(length, SeqCst);
         self.reserved.store(0, SeqCst);
@@ -195,6 +197,15 @@ impl LocalStub {
     pub(super) fn was_looked_at(&self) {
         self.marked_write.store(NEVER, Relaxed);
         self.marked_read.store(NEVER, Relaxed);
+    }
+
+    /// Length of the file, of which the stub has caught up with what is lent.
+    fn size_now(&self) -> Result<u64> {
+        match (self.is_inline(), self.tree.sharing) {
+            (false, Sharing::Sole) => Ok(self.size.load(SeqCst)),
+            (false, Sharing::Shared) => self.shared_size(),
+            (true, _) => Ok(self.stat()?.st_size as u64),
+        }
     }
 
     /// The current tick, if `marked` is of an earlier one.
@@ -233,23 +244,18 @@ impl Stub for LocalStub {
 
     fn known_size(&self) -> Option<u64> {
         let is_known = self.tree.sharing == Sharing::Sole && !self.is_inline();
-        is_known.then(|| self.size.load(SeqCst))
+        (is_known && self.catch_up().is_ok()).then(|| self.size.load(SeqCst))
     }
 
     fn size(&self) -> Result<u64> {
-        if let Some(size) = self.known_size() {
-            return Ok(size);
-        }
-        if !self.is_inline() {
-            return self.shared_size();
-        }
-        let stat = rustix::fs::fstat(&self.fd).map_err(host("stat"))?;
-        Ok(stat.st_size as u64)
+        self.catch_up()?;
+        self.size_now()
     }
 
     fn reserve(&self, length: u64) -> Result<u64> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let start = self.size()?.max(self.reserved.load(SeqCst));
+        let mut lent = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.catch_up_with(&mut lent)?;
+        let start = self.size_now()?.max(self.reserved.load(SeqCst));
         self.reserved.store(start.checked_add(length).ok_or(FsError::FileTooLarge)?, SeqCst);
         Ok(start)
     }
@@ -258,7 +264,7 @@ impl Stub for LocalStub {
         let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
         let _together = self.together();
         self.tree.fragment().writable()?;
-        let end = self.size()?;
+        let end = self.size_now()?;
         Ok((end, self.inline()?.write(end, data)?))
     }
 
@@ -324,9 +330,13 @@ impl Stub for LocalStub {
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {
-        let unlimited = self.tree.max_file_size == i64::MAX as u64;
+        let unlimited = !self.tree.limits_length();
         let uncounted = !self.tree.fragment().meter.counts();
         (unlimited && uncounted && self.is_inline()).then(|| self.fd.clone())
+    }
+
+    fn lend(&self) -> Result<Option<Box<dyn Loan>>> {
+        self.lend_content()
     }
 
     fn read(&self, offset: u64, buffer: &mut [u8]) -> Result<usize> {
