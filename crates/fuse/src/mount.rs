@@ -39,7 +39,7 @@ pub fn mount(volume: Arc<Volume>, mountpoint: &Path, options: &MountOptions) -> 
         Ok(parts) => Ok(Mounted::new(target, parts.ended, parts.features, parts.shared, parts.cache)),
         Err(source) => {
             let path = target.mountpoint.clone();
-            if let Err(error) = target.remove() {
+            if let Err(error) = target.remove(true) {
                 crate::complaint::complain("taking a failed mount away", &error);
             }
             Err(MountError::Handshake { path, source })

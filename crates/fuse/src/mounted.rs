@@ -61,7 +61,7 @@ impl Ended {
 
     /// The kernel still has the mount somewhere. When it lets go of the last one, the connection is cut at once, before
     /// umount(2) returns; requests that were under way may take longer.
-    fn is_mounted_elsewhere(&self) -> bool {
+    fn is_connected(&self) -> bool {
         let device = self.device.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let Some(device) = device.as_ref() else { return false };
         let mut asked = [PollFd::new(device, PollFlags::empty())];
@@ -109,10 +109,10 @@ impl Unmounter {
     /// by the mount; after [`Unmount::Lazy`] it is, until the last user is gone. Doing it again is harmless.
     pub fn unmount(&self) -> Result<Unmount, UnmountError> {
         let path = || self.target.mountpoint.clone();
-        let ended = match self.target.remove()? {
+        let ended = match self.remove()? {
             Removal::Detached => return Ok(Unmount::Lazy),
             // A mount namespace that was copied from ours while it was mounted has it too.
-            Removal::Removed if self.ended.is_mounted_elsewhere() => return Ok(Unmount::Lazy),
+            Removal::Removed if self.ended.is_connected() => return Ok(Unmount::Lazy),
             Removal::Removed => self.ended.wait(Some(SERVED_WITHIN)),
             Removal::GoneBefore => match self.ended.wait(Some(ENDS_WITHIN)) {
                 None => return Ok(Unmount::Lazy),
@@ -124,6 +124,10 @@ impl Unmounter {
             Some(Err(message)) => Err(UnmountError::Session { path: path(), message }),
             None => Err(UnmountError::StillServing { path: path(), waited: SERVED_WITHIN }),
         }
+    }
+
+    fn remove(&self) -> Result<Removal, UnmountError> {
+        self.target.remove(self.ended.is_connected())
     }
 }
 
@@ -180,7 +184,7 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        if let Err(error) = self.unmounter.target.remove() {
+        if let Err(error) = self.unmounter.remove() {
             crate::complaint::complain("unmounting", &error);
         }
     }

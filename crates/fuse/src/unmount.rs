@@ -1,7 +1,9 @@
 //! Removing mounts: our own when the work is done, and dead ones that a killed process left.
 //!
 //! Only the mount that was made is ever removed: the table of mounts is looked at first, so that a mount somebody put
-//! on the same path meanwhile stays. May be called from any thread.
+//! on the same path meanwhile stays. The kernel gives the numbers in the table to the next mount as soon as one is gone, often
+//! at the same path: they tell our mount from others only while its connection lives, which keeps the device's number taken.
+//! Afterwards what has our numbers is ours only if it is dead. May be called from any thread.
 
 use crate::attach::{SUBTYPE, Way, find_helper, unmount_by_helper};
 use crate::error::UnmountError;
@@ -36,9 +38,9 @@ impl Target {
         Ok(top.is_some_and(|top| (top.mount_id, &top.device) == (self.entry.mount_id, &self.entry.device)))
     }
 
-    /// Takes the mount away, lazily if it is in use.
-    pub(crate) fn remove(&self) -> Result<Removal, UnmountError> {
-        if !self.is_there()? {
+    /// Takes the mount away, lazily if it is in use. `is_connected`: the kernel has not cut the connection.
+    pub(crate) fn remove(&self, is_connected: bool) -> Result<Removal, UnmountError> {
+        if !self.is_there()? || (!is_connected && !is_dead(&self.mountpoint)?) {
             return Ok(Removal::GoneBefore);
         }
         match &self.way {

@@ -3,10 +3,11 @@
 mod support;
 
 use forebay_fuse::unmount_stale;
+use rustix::mount::UnmountFlags;
 use rustix::process::Signal;
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
-use support::{Place, Server, USERS, User, is_mounted, until};
+use support::{Place, Server, USERS, User, is_mounted, numbers, until};
 
 fn again(place: Place) -> Server {
     let fragment = place.make("f0");
@@ -139,6 +140,52 @@ fn a_mount_of_somebody_else_on_the_same_path_is_not_removed() {
     let unmount = Command::new("umount").arg(&path).status().unwrap();
     assert!(unmount.success(), "and ours below it");
     assert!(server.wait().success());
+}
+
+/// The kernel gives the numbers of a mount to the next one. Who mounts again at once, before the first server has ended, must
+/// not lose the new mount to it.
+#[test]
+fn a_server_that_ends_late_leaves_its_successor_alone() {
+    for user in USERS {
+        // Another test may take the numbers first: then all is done again.
+        until("the numbers of a mount were used again", || {
+            let mut first = Server::start(user, 1, &[]);
+            let before = numbers(&first.mountpoint());
+            first.signal(Signal::STOP);
+            let place = first.give_place();
+            // umount(8) would ask the server about the mount point.
+            rustix::mount::unmount(place.mountpoint(), UnmountFlags::NOFOLLOW).unwrap();
+            let fragment = place.make("successor");
+            let second = place.serve(&[fragment], &[]);
+            let after = numbers(&second.mountpoint());
+            first.signal(Signal::CONT);
+            assert!(first.wait().success());
+            assert_eq!(numbers(&second.mountpoint()), after, "{user:?}: the first one took it away");
+            second.sh("echo served > file");
+            second.stop();
+            before == after
+        });
+    }
+}
+
+/// Root can cut a connection that hangs. What the server then leaves would be a dead mount.
+#[test]
+fn a_server_whose_connection_is_cut_takes_its_mount_away() {
+    for user in USERS {
+        let mut server = Server::start(user, 1, &[]);
+        let (_, device) = numbers(&server.mountpoint()).unwrap();
+        let control = tempfile::tempdir().unwrap();
+        let fusectl = |program: &str, arguments: &[&str]| {
+            assert!(Command::new(program).args(arguments).arg(control.path()).status().unwrap().success());
+        };
+        fusectl("mount", &["-t", "fusectl", "none"]);
+        let abort = control.path().join(device.strip_prefix("0:").unwrap()).join("abort");
+        let aborted = std::fs::write(abort, "1");
+        fusectl("umount", &[]);
+        aborted.unwrap();
+        server.wait();
+        assert!(!is_mounted(&server.mountpoint()), "{user:?}");
+    }
 }
 
 #[test]

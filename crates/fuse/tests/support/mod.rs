@@ -207,6 +207,11 @@ impl Server {
         self.place.take().unwrap()
     }
 
+    /// Gives its place for another one while the server still runs.
+    pub fn give_place(&mut self) -> Place {
+        self.place.take().unwrap()
+    }
+
     /// Kills the server; the dead mount stays.
     pub fn kill(mut self) -> Place {
         self.signal(rustix::process::Signal::KILL);
@@ -274,6 +279,14 @@ fn said(output: &Output) -> String {
 pub fn is_mounted(path: &Path) -> bool {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
     table.lines().any(|line| line.split(' ').nth(4) == path.to_str())
+}
+
+/// Number of the uppermost mount at exactly this path, and of its device.
+pub fn numbers(path: &Path) -> Option<(String, String)> {
+    let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
+    let mounts = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let found = mounts.filter(|fields| fields.get(4).copied() == path.to_str()).next_back()?;
+    Some((found[0].to_owned(), found[2].to_owned()))
 }
 
 /// Waits for a condition that another process brings about; fails after a minute.
