@@ -13,6 +13,9 @@ const CONTROLLER_PORT: u16 = 7080;
 /// Where the file server of a storage node listens.
 const SERVER_PORT: u16 = 7070;
 
+/// Name of the registry: fragments of another one are left alone.
+const REGISTRY: &str = "box";
+
 /// What `slurm.conf` says of the plugin.
 pub(super) const SLURM_LINES: &str = "BurstBufferType=burst_buffer/datawarp\nDebugFlags=BurstBuffer\n";
 
@@ -66,7 +69,7 @@ fn plugin(directories: &Directories, buffer: &BufferOptions) -> String {
 
 fn controller(host: &Host, buffer: &BufferOptions) -> String {
     let mut text = format!(
-        "registry = \"box\"\nlisten = [\"{}:{CONTROLLER_PORT}\"]\nstate = {:?}\nlost_after_s = {}\n",
+        "registry = {REGISTRY:?}\nlisten = [\"{}:{CONTROLLER_PORT}\"]\nstate = {:?}\nlost_after_s = {}\n",
         host.address(),
         host.directory().join("controller"),
         buffer.lost_after_s
@@ -78,7 +81,8 @@ fn controller(host: &Host, buffer: &BufferOptions) -> String {
 }
 
 fn agent(host: &Host) -> String {
-    format!("state = {:?}\nholders = \"kill\"\n", host.directory().join("agent"))
+    let state = host.directory().join("agent");
+    format!("registry = {REGISTRY:?}\nstate = {state:?}\n\n[mounts]\nholders = \"kill\"\n")
 }
 
 fn storage(host: &Host, pool: &PoolOptions, buffer: &BufferOptions) -> String {

@@ -71,6 +71,12 @@ pub enum SiteError {
         /// `scontrol show job`.
         text: String,
     },
+    /// Something of the burst buffer did not go.
+    #[error("still there:\n{left}")]
+    Left {
+        /// One line for each thing.
+        left: String,
+    },
     /// A command of Slurm answered in an unknown form.
     #[error("{command} answered {answer:?}")]
     Answer {

@@ -15,6 +15,7 @@
 
 mod accounts;
 mod buffer;
+mod burst;
 mod daemon;
 mod error;
 mod etc;
@@ -25,6 +26,7 @@ mod service;
 mod witness;
 
 pub use accounts::{ALICE, BOB, ROOT, User};
+pub use burst::Burst;
 pub use error::SiteError;
 pub use job::{Job, JobId};
 pub use options::{BufferOptions, FragmentKind, Options, PoolOptions, SlurmOptions};
