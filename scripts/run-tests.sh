@@ -32,4 +32,13 @@ awk '
     }
     END { printf "\ntotal of %d test programs: %d passed, %d failed, %d ignored\n", programs, passed, failed, ignored }
 ' "$log"
+
+# What failed, once more and briefly: whoever sees only the end of a long log has the reason.
+awk '
+    /^---- .* stdout ----$/ { shown = 0; failures++ }
+    /^test result:/ { failures = 0 }
+    failures && /^stack backtrace:/ { shown = LINES }
+    failures && shown < LINES { print; shown++ }
+' LINES=25 "$log"
+
 exit "$status"
