@@ -5,12 +5,17 @@
 //! The crate moves no data bytes and mounts nothing: a driver reads the step's effect, has the agent carry it out and
 //! reports back. Nothing here reads a clock; times come in as whole seconds since the epoch.
 
-#![forbid(unsafe_code)]
+// Only `munge::library` needs it: it calls a C library.
+#![deny(unsafe_code)]
 
+pub mod client;
 pub mod cluster;
 pub mod error;
 pub mod job;
+pub mod munge;
 pub mod process;
+pub mod protocol;
 pub mod record;
 pub mod registry;
 pub mod request;
+pub mod service;

@@ -83,6 +83,7 @@ pub struct AllocationRequest {
 
 /// One access mode of an allocation, with its limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct AccessRequest {
     /// Who sees what.
     pub mode: AccessMode,

@@ -46,3 +46,4 @@ pub use request::{Caller, Request, RequestId};
 pub use settings::Settings;
 pub use state::{RestoreError, State};
 pub use step::{list, step};
+pub(crate) use word::check_word;

@@ -24,7 +24,7 @@ pub struct Caller {
 
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(tag = "request", rename_all = "snake_case")]
+#[serde(tag = "request", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Request {
     /// Make a job's session and space. Answered when its space is there.
     Setup(Setup),
@@ -178,6 +178,7 @@ pub enum ObjectId {
 
 /// A job's session and space.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Setup {
     /// The job.
     pub token: String,
@@ -199,6 +200,7 @@ pub struct Setup {
 
 /// A persistent instance.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct CreatePersistent {
     /// Its name: token of its session and label.
     pub name: String,
@@ -214,6 +216,7 @@ pub struct CreatePersistent {
 
 /// Space to be allocated.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Space {
     /// At least this much, rounded up to granules; or so many whole nodes.
     pub capacity: Capacity,
@@ -229,6 +232,7 @@ pub struct Space {
 
 /// A staging.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Stage {
     /// Which way.
     pub direction: StageDirection,

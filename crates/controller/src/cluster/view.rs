@@ -11,20 +11,110 @@ use forebay_model::ids::*;
 use forebay_model::objects::*;
 use forebay_model::pool::NodeSpace;
 
+/// A table of dwstat.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[allow(missing_docs)]
+pub enum Shown {
+    Pools,
+    Nodes,
+    Sessions,
+    Instances,
+    Configurations,
+    Fragments,
+    Namespaces,
+    Registrations,
+    Activations,
+}
+
+impl Shown {
+    /// All tables.
+    pub const ALL: [Shown; 9] = [
+        Shown::Pools,
+        Shown::Nodes,
+        Shown::Sessions,
+        Shown::Instances,
+        Shown::Configurations,
+        Shown::Fragments,
+        Shown::Namespaces,
+        Shown::Registrations,
+        Shown::Activations,
+    ];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Shown::Pools => "pools",
+            Shown::Nodes => "nodes",
+            Shown::Sessions => "sessions",
+            Shown::Instances => "instances",
+            Shown::Configurations => "configurations",
+            Shown::Fragments => "fragments",
+            Shown::Namespaces => "namespaces",
+            Shown::Registrations => "registrations",
+            Shown::Activations => "activations",
+        }
+    }
+
+    /// The table with this name.
+    pub fn named(name: &str) -> Option<Shown> {
+        Shown::ALL.into_iter().find(|table| table.name() == name)
+    }
+}
+
 /// The objects that this uid may see.
 pub fn snapshot(state: &State, viewer: u32) -> Snapshot {
+    select(state, viewer, &Shown::ALL)
+}
+
+/// Those of some tables; the other tables are empty.
+pub fn select(state: &State, viewer: u32, tables: &[Shown]) -> Snapshot {
     let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
-    Snapshot {
-        pools: pools(state),
-        nodes: state.tables.nodes.values().map(|row| node(state, row)).collect(),
-        sessions: view.sessions(),
-        instances: view.instances(),
-        configurations: view.configurations(),
-        fragments: view.fragments(),
-        namespaces: view.namespaces(),
-        registrations: view.registrations(),
-        activations: view.activations(),
+    let mut seen = Snapshot::default();
+    for table in tables {
+        match table {
+            Shown::Pools => seen.pools = pools(state),
+            Shown::Nodes => {
+                seen.nodes = state.tables.nodes.values().map(|row| node(state, row)).collect();
+            }
+            Shown::Sessions => seen.sessions = view.sessions(),
+            Shown::Instances => seen.instances = view.instances(),
+            Shown::Configurations => seen.configurations = view.configurations(),
+            Shown::Fragments => seen.fragments = view.fragments(),
+            Shown::Namespaces => seen.namespaces = view.namespaces(),
+            Shown::Registrations => seen.registrations = view.registrations(),
+            Shown::Activations => seen.activations = view.activations(),
+        }
     }
+    seen
+}
+
+/// The stagings of sessions that this uid may see.
+pub fn stages(state: &State, viewer: u32) -> Vec<StageRow> {
+    let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
+    state.tables.stages.values().filter(|row| view.sees_session(row.session)).cloned().collect()
+}
+
+/// Who may know of a fragment's fate.
+pub fn sees_fragment(state: &State, viewer: u32, id: FragmentId) -> bool {
+    let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
+    view.all || state.tables.fragments.get(&id).is_some_and(|row| view.sees_instance(row.instance))
+}
+
+/// Whether a node has to do with an instance: it holds a part of it, mounts it, or is to stage it.
+pub fn is_concerned(state: &State, node: &str, instance: InstanceId) -> bool {
+    let (links, tables) = (&state.links, &state.tables);
+    let of_instance =
+        |id: &ConfigurationId| tables.configurations.get(id).is_some_and(|row| row.instance == instance);
+    let mut fragments = links.fragments.of(&instance).filter_map(|id| tables.fragments.get(id));
+    let mut mounts = links.mounts_on.of(node).filter_map(|id| tables.activations.get(id));
+    let tasks = links.tasks_on.of(node).filter_map(|id| tables.tasks.get(id));
+    let mut stages = tasks.filter_map(|task| match &task.subject {
+        Subject::Stage(id) => tables.stages.get(id),
+        _ => None,
+    });
+    fragments.any(|row| row.node == node)
+        || mounts.any(|row| of_instance(&row.configuration))
+        || stages.any(|row| of_instance(&row.configuration))
 }
 
 /// The pools, the default one first.

@@ -18,7 +18,7 @@ pub(super) fn shown(text: &str) -> String {
 }
 
 /// A job's token, a label, a pool or a node.
-pub(super) fn check_word(text: &str) -> Result<(), Refusal> {
+pub(crate) fn check_word(text: &str) -> Result<(), Refusal> {
     if is_word(text) { Ok(()) } else { Err(Refusal::BadName { token: shown(text), digit: false }) }
 }
 
@@ -29,7 +29,7 @@ pub(super) fn check_name(text: &str) -> Result<(), Refusal> {
 }
 
 /// One line without apostrophes, not too long: texts of agents end in Slurm.
-pub(super) fn one_line(text: &str, limit: usize) -> String {
+pub(crate) fn one_line(text: &str, limit: usize) -> String {
     let calm = |c: char| match c {
         '\'' => '`',
         c if c.is_control() => ' ',

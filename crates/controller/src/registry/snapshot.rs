@@ -12,9 +12,11 @@ use forebay_model::objects::*;
 use forebay_model::pool::NodeSpace;
 use forebay_model::units::Bytes;
 use rusqlite::Connection;
+use serde::{Deserialize, Serialize};
 
 /// The objects of a registry, each kind in the order of its numbers (pools and nodes in that of the configuration).
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Snapshot {
     /// Pools, the default one first.
     pub pools: Vec<Pool>,

@@ -1,0 +1,341 @@
+//! The configuration of the controller: one TOML file, unknown keys refused, the effective one printable.
+
+use crate::client::DEFAULT_SOCKET;
+use crate::cluster::Settings;
+use crate::cluster::limits::LOST_AFTER_S;
+use crate::cluster::settings::MOUNT_ROOT;
+use forebay_model::capacity::Capacity;
+use forebay_model::units::Bytes;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+/// Where the registry is, unless said otherwise.
+pub const DEFAULT_STATE: &str = "/var/lib/forebay/controller";
+/// Name of the registry, unless said otherwise.
+pub const DEFAULT_REGISTRY: &str = "forebay";
+/// Who is the workload manager where such a user exists and nobody else is named.
+pub const DEFAULT_WORKLOAD_MANAGER: &str = "slurm";
+/// Shortest time after which an agent may be taken for lost: it speaks every few seconds.
+const MIN_LOST_AFTER_S: i64 = 5;
+const MAX_LOST_AFTER_S: i64 = 86_400;
+
+/// The configuration, with all names resolved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// `host:port` to listen on; none is only the socket.
+    pub listen: Vec<String>,
+    /// Unix socket.
+    pub socket: Option<PathBuf>,
+    /// Directory of the registry.
+    pub state: PathBuf,
+    /// Name of the registry.
+    pub registry: String,
+    /// Uids of operators.
+    pub operators: BTreeSet<u32>,
+    /// Uids of the workload manager.
+    pub workload_managers: BTreeSet<u32>,
+    /// Directory of mounts on clients.
+    pub mount_root: String,
+    /// Pools, the default one first.
+    pub pools: Vec<(String, Bytes)>,
+    /// Socket of munged, if another than the usual one.
+    pub munge_socket: Option<PathBuf>,
+    /// An agent that is silent for so long is lost.
+    pub lost_after_s: i64,
+}
+
+/// Why a configuration is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigError {
+    /// The file cannot be read.
+    #[error("cannot read {}: {reason}", path.display())]
+    Unreadable {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// It is no TOML, or has keys that nobody knows.
+    #[error("{}: {reason}", path.display())]
+    Syntax {
+        /// Which.
+        path: PathBuf,
+        /// Where and why.
+        reason: String,
+    },
+    /// A value makes no sense.
+    #[error("{}: {key}: {problem}", path.display())]
+    Value {
+        /// Which.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// What is wrong and what to write.
+        problem: String,
+    },
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(untagged)]
+enum User {
+    Uid(u32),
+    Name(String),
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct PoolEntry {
+    name: String,
+    granularity: String,
+}
+
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct MungeEntry {
+    socket: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    listen: Vec<String>,
+    #[serde(default = "default_socket")]
+    socket: PathBuf,
+    #[serde(default = "default_state")]
+    state: PathBuf,
+    #[serde(default = "default_registry")]
+    registry: String,
+    #[serde(default)]
+    operators: Vec<User>,
+    workload_managers: Option<Vec<User>>,
+    #[serde(default = "default_mount_root")]
+    mount_root: PathBuf,
+    #[serde(default = "default_lost_after")]
+    lost_after_s: i64,
+    #[serde(default)]
+    munge: MungeEntry,
+    #[serde(default, rename = "pool")]
+    pools: Vec<PoolEntry>,
+}
+
+fn default_socket() -> PathBuf {
+    DEFAULT_SOCKET.into()
+}
+
+fn default_state() -> PathBuf {
+    DEFAULT_STATE.into()
+}
+
+fn default_registry() -> String {
+    DEFAULT_REGISTRY.into()
+}
+
+fn default_mount_root() -> PathBuf {
+    MOUNT_ROOT.into()
+}
+
+fn default_lost_after() -> i64 {
+    LOST_AFTER_S
+}
+
+impl Config {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn read(path: &Path) -> Result<Config, ConfigError> {
+        let text = std::fs::read_to_string(path)
+            .map_err(|error| ConfigError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+        Config::parse(&text, path)
+    }
+
+    /// The configuration in a text; the path is for messages.
+    ///
+    /// # Errors
+    /// [`ConfigError`].
+    pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
+        let file: File = toml::from_str(text)
+            .map_err(|error| ConfigError::Syntax { path: path.to_owned(), reason: error.to_string() })?;
+        resolve(file).map_err(|(key, problem)| ConfigError::Value { path: path.to_owned(), key, problem })
+    }
+
+    /// What the core depends on.
+    pub fn settings(&self) -> Settings {
+        Settings {
+            registry: self.registry.clone(),
+            operators: self.operators.clone(),
+            workload_managers: self.workload_managers.clone(),
+            mount_root: self.mount_root.clone(),
+            pools: self.pools.clone(),
+            lost_after_s: self.lost_after_s,
+        }
+    }
+
+    /// The effective configuration as a file that reads back to it.
+    pub fn render(&self) -> String {
+        let users = |uids: &BTreeSet<u32>| uids.iter().map(|uid| User::Uid(*uid)).collect::<Vec<_>>();
+        let file = File {
+            listen: self.listen.clone(),
+            socket: self.socket.clone().unwrap_or_default(),
+            state: self.state.clone(),
+            registry: self.registry.clone(),
+            operators: users(&self.operators),
+            workload_managers: Some(users(&self.workload_managers)),
+            mount_root: self.mount_root.clone().into(),
+            lost_after_s: self.lost_after_s,
+            munge: MungeEntry { socket: self.munge_socket.clone() },
+            pools: self.pools.iter().map(pool_entry).collect(),
+        };
+        toml::to_string(&file).unwrap_or_default()
+    }
+}
+
+fn pool_entry((name, granularity): &(String, Bytes)) -> PoolEntry {
+    PoolEntry { name: name.clone(), granularity: granularity.0.to_string() }
+}
+
+type Problem = (String, String);
+
+fn resolve(file: File) -> Result<Config, Problem> {
+    let at = |key: &str| {
+        let key = key.to_owned();
+        move |problem: String| (key.clone(), problem)
+    };
+    for address in &file.listen {
+        check_listen(address).map_err(at("listen"))?;
+    }
+    // An empty path is no socket.
+    let socket = Some(file.socket).filter(|path| !path.as_os_str().is_empty());
+    if let Some(socket) = &socket {
+        check_path(socket).map_err(at("socket"))?;
+    }
+    if socket.is_none() && file.listen.is_empty() {
+        return Err(at("listen")("without a socket there has to be an address to listen on".into()));
+    }
+    check_path(&file.state).map_err(at("state"))?;
+    check_name(&file.registry).map_err(at("registry"))?;
+    if !(MIN_LOST_AFTER_S..=MAX_LOST_AFTER_S).contains(&file.lost_after_s) {
+        let range = format!("{} is not between {MIN_LOST_AFTER_S} and {MAX_LOST_AFTER_S}", file.lost_after_s);
+        return Err(at("lost_after_s")(range));
+    }
+    if let Some(socket) = &file.munge.socket {
+        check_path(socket).map_err(at("munge.socket"))?;
+    }
+    Ok(Config {
+        listen: file.listen,
+        socket,
+        state: file.state,
+        registry: file.registry,
+        operators: uids(file.operators).map_err(at("operators"))?,
+        workload_managers: managers(file.workload_managers).map_err(at("workload_managers"))?,
+        mount_root: mount_root(&file.mount_root).map_err(at("mount_root"))?,
+        pools: pools(file.pools).map_err(at("pool"))?,
+        munge_socket: file.munge.socket,
+        lost_after_s: file.lost_after_s,
+    })
+}
+
+fn check_listen(address: &str) -> Result<(), String> {
+    let good =
+        address.rsplit_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+    if good { Ok(()) } else { Err(format!("{address:?} is not host:port")) }
+}
+
+fn check_path(path: &Path) -> Result<(), String> {
+    if path.is_absolute() { Ok(()) } else { Err(format!("{path:?} is no full path")) }
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    crate::cluster::check_word(name).map_err(|refusal| refusal.to_string())
+}
+
+fn mount_root(path: &Path) -> Result<String, String> {
+    check_path(path)?;
+    let text = path.to_str().ok_or_else(|| format!("{path:?} is no UTF-8"))?;
+    let text = text.trim_end_matches('/');
+    if text.is_empty() || text.contains(char::is_control) {
+        return Err(format!("{path:?} cannot hold the mounts: name a directory below /"));
+    }
+    Ok(text.to_owned())
+}
+
+fn pools(entries: Vec<PoolEntry>) -> Result<Vec<(String, Bytes)>, String> {
+    let mut pools: Vec<(String, Bytes)> = Vec::new();
+    for PoolEntry { name, granularity } in entries {
+        check_name(&name)?;
+        let size = granularity.parse::<Capacity>();
+        let Ok(Capacity::Bytes(bytes)) = size else {
+            return Err(format!(
+                "granularity {granularity:?} of {name} is no size: write 16MiB, for example"
+            ));
+        };
+        if pools.iter().any(|(other, _)| *other == name) {
+            return Err(format!("{name} is there twice"));
+        }
+        pools.push((name, bytes));
+    }
+    Ok(pools)
+}
+
+fn managers(named: Option<Vec<User>>) -> Result<BTreeSet<u32>, String> {
+    match named {
+        Some(named) => uids(named),
+        None => Ok(uid_of(DEFAULT_WORKLOAD_MANAGER)?.into_iter().collect()),
+    }
+}
+
+fn uids(users: Vec<User>) -> Result<BTreeSet<u32>, String> {
+    let uid = |user| match user {
+        User::Uid(uid) => Ok(uid),
+        User::Name(name) => uid_of(&name)?.ok_or_else(|| format!("there is no user {name:?}")),
+    };
+    users.into_iter().map(uid).collect()
+}
+
+fn uid_of(name: &str) -> Result<Option<u32>, String> {
+    let user = nix::unistd::User::from_name(name);
+    user.map(|user| user.map(|user| user.uid.as_raw()))
+        .map_err(|error| format!("cannot look up {name:?}: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Config, String> {
+        Config::parse(text, Path::new("/etc/c.toml")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_is_printed_reads_back() {
+        let text = "listen = ['0.0.0.0:4040']\noperators = ['root', 77]\nworkload_managers = [5]\n[munge]\nsocket='/m'\n[[pool]]\nname='wlm_pool'\ngranularity='82496MiB'\n[[pool]]\nname='b'\ngranularity='1GiB'\n";
+        let config = parse(text).unwrap();
+        assert_eq!(config.operators, BTreeSet::from([0, 77]));
+        assert_eq!(config.pools[0], ("wlm_pool".into(), Bytes(82_496 << 20)));
+        assert_eq!(parse(&config.render()), Ok(config));
+    }
+
+    #[test]
+    fn nothing_is_taken_for_something_else() {
+        for (text, expected) in [
+            ("lisen = []", "lisen"),
+            ("\n\nsocket = 5", "line 3"),
+            ("listen = ['4040']", "host:port"),
+            ("socket = 'run/x'", "full path"),
+            ("socket = ''", "address to listen on"),
+            ("operators = ['nobody-of-that-name']", "no user"),
+            ("mount_root = '/'", "below /"),
+            ("lost_after_s = 1", "between"),
+            ("registry = 'a b'", "registry"),
+            ("[[pool]]\nname = 'a'\ngranularity = '0'", "no size"),
+            ("[[pool]]\nname = 'a'\ngranularity = '2N'", "no size"),
+            ("[[pool]]\nname = 'a'\ngranularity = 'lots'", "no size"),
+            ("[[pool]]\nname='a'\ngranularity='1'\n[[pool]]\nname='a'\ngranularity='1'", "twice"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(expected) && error.contains("/etc/c.toml"), "{text}: {error}");
+        }
+    }
+}
