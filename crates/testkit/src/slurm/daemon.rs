@@ -46,6 +46,11 @@ impl Daemon {
         Err(SiteError::NotReady { host: self.host, service: self.service, ended, said: self.said() })
     }
 
+    /// Sends a signal that does not end it.
+    pub(super) fn signal(&self, signal: i32) {
+        self.guard.signal(signal);
+    }
+
     /// Sends a signal and awaits its end.
     pub(super) fn end(mut self, signal: i32) -> Result<(), SiteError> {
         self.guard.signal(signal);

@@ -71,6 +71,14 @@ pub enum SiteError {
         /// `scontrol show job`.
         text: String,
     },
+    /// A process that is to be killed is not there.
+    #[error("no process on {host} has {words:?} in its command line")]
+    NoProcess {
+        /// Where.
+        host: HostId,
+        /// What was looked for.
+        words: String,
+    },
     /// Something of the burst buffer did not go.
     #[error("still there:\n{left}")]
     Left {

@@ -21,6 +21,7 @@ mod error;
 mod etc;
 mod job;
 mod options;
+mod processes;
 pub mod programs;
 mod service;
 mod witness;
@@ -147,6 +148,12 @@ impl Site {
     /// Ends a service with SIGTERM.
     pub fn stop(&mut self, host: HostId, service: Service) -> Result<(), SiteError> {
         self.take(host, service)?.end(libc::SIGTERM)
+    }
+
+    /// Sends a signal to a service that goes on running, such as SIGSTOP and SIGCONT.
+    pub fn signal(&self, host: HostId, service: Service, signal: i32) -> Result<(), SiteError> {
+        let daemon = self.daemons.get(&(host, service));
+        daemon.map(|daemon| daemon.signal(signal)).ok_or(SiteError::NotRunning { host, service })
     }
 
     /// What a service has said since the site was built.
