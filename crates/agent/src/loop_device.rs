@@ -4,6 +4,11 @@
 //! (a mount or an open descriptor), so that neither an error nor a crash on our side leaks one: between
 //! LOOP_CONFIGURE and the mount the descriptor keeps it, afterwards the mount does.
 //!
+//! A device goes to its file past the page cache. The file system on it has a page cache of its own: a second one below would
+//! take the memory and the copying twice, and what is synced would be written there first and only then to the disk (three
+//! times slower here for 2 GiB). Where the file cannot be used that way (a file system without direct I/O, a disk with sectors of
+//! 4 KiB) the kernel goes through the page cache by itself. What a sync promises is the same.
+//!
 //! Callable from any thread; two processes may look for a free device at the same time (the loser tries again).
 
 use crate::error::AgentError;
@@ -27,6 +32,10 @@ const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
+const LO_FLAGS_DIRECT_IO: u32 = 16;
+/// Sector of the device, in bytes. Named because the kernel would otherwise take that of a disk with larger ones for a device that
+/// goes past the page cache, and a file system made for this one could not be mounted.
+const SECTOR: u32 = 512;
 
 /// `struct loop_info64`.
 #[repr(C)]
@@ -162,8 +171,8 @@ pub(crate) fn attach(image: &Path) -> Result<LoopDevice, AgentError> {
 
 fn configure(device: &Path, backing: &File) -> std::io::Result<File> {
     let open = OpenOptions::new().read(true).write(true).open(device)?;
-    let info = LoopInfo { flags: LO_FLAGS_AUTOCLEAR, ..EMPTY_INFO };
-    let config = LoopConfig { fd: backing.as_raw_fd() as u32, block_size: 0, info, reserved: [0; 8] };
+    let info = LoopInfo { flags: LO_FLAGS_AUTOCLEAR | LO_FLAGS_DIRECT_IO, ..EMPTY_INFO };
+    let config = LoopConfig { fd: backing.as_raw_fd() as u32, block_size: SECTOR, info, reserved: [0; 8] };
     // SAFETY: the kernel reads a `struct loop_config`, which `config` is laid out as and which outlives the call.
     if unsafe { libc::ioctl(open.as_raw_fd(), LOOP_CONFIGURE, &raw const config) } < 0 {
         return Err(std::io::Error::last_os_error());

@@ -3,7 +3,7 @@
 use super::*;
 use forebay_model::ids::{FragmentId, InstanceId};
 use forebay_model::units::MIB;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
 
 /// A fragment in a directory of its own; unmounts and removes everything when dropped, also when a test fails.
 struct Scratch {
@@ -50,6 +50,27 @@ fn holds_and_keeps(capacity: u64) {
     trim(&root);
     let image = std::fs::metadata(scratch.fragment.image()).unwrap();
     assert!(image.blocks() * 512 >= image.len(), "trimming gave reserved space back");
+}
+
+#[test]
+fn the_page_cache_of_the_disk_is_passed_by_where_that_is_possible() {
+    let scratch = Scratch::new(32 * MIB);
+    scratch.fragment.make().unwrap();
+    let root = scratch.fragment.bring_up().unwrap();
+    let device = mount_table::at(&root).unwrap().unwrap().source;
+    let loop_directory = Path::new("/sys/block").join(device.file_name().unwrap()).join("loop");
+    let direct = std::fs::read_to_string(loop_directory.join("dio")).unwrap();
+    assert_eq!(direct.trim() == "1", reads_sectors_directly(&scratch.fragment.image()));
+}
+
+/// Reads the second sector of a file past the page cache.
+fn reads_sectors_directly(path: &Path) -> bool {
+    const SECTOR: usize = 512;
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path);
+    let mut buffer = [0u8; 16 * SECTOR];
+    let start = buffer.as_ptr().align_offset(8 * SECTOR);
+    let sector = &mut buffer[start..start + SECTOR];
+    file.is_ok_and(|file| file.read_at(sector, SECTOR as u64).is_ok())
 }
 
 /// What `fstrim` does.
