@@ -10,6 +10,8 @@
 pub mod args;
 pub mod command;
 pub mod config;
+pub mod doctor;
+pub mod dwcli;
 pub mod dwstat;
 pub mod error;
 pub mod exit;

@@ -1,11 +1,39 @@
 //! Who runs the command, on which host, and where its commands are found.
 
-use std::ffi::OsString;
+use std::ffi::{CStr, OsString};
 use std::path::Path;
 
 /// Name of the user, as Slurm's `%u`; the number where the user has no name.
 pub fn name() -> String {
     let uid = rustix::process::getuid().as_raw();
+    // SAFETY: the name of a record is ended by a zero and lives as long as the record.
+    let name =
+        |record: &libc::passwd| unsafe { CStr::from_ptr(record.pw_name) }.to_string_lossy().into_owned();
+    with_record(uid, name).unwrap_or_else(|| uid.to_string())
+}
+
+/// The group that a user begins with; `None` for somebody whom this machine does not know.
+pub fn primary_group(uid: u32) -> Option<u32> {
+    with_record(uid, |record| record.pw_gid)
+}
+
+/// The uid of a user's name.
+pub fn named(name: &str) -> Option<u32> {
+    let name = std::ffi::CString::new(name).ok()?;
+    let mut record = std::mem::MaybeUninit::<libc::passwd>::uninit();
+    let mut strings = vec![0_u8; 16 * 1024];
+    let mut found = std::ptr::null_mut();
+    // SAFETY: all pointers are valid for the call, and the length is that of the buffer.
+    let answer = unsafe {
+        let (strings, length) = (strings.as_mut_ptr().cast(), strings.len());
+        libc::getpwnam_r(name.as_ptr(), record.as_mut_ptr(), strings, length, &mut found)
+    };
+    // SAFETY: `found` is null or points to the record, which was filled in then.
+    (answer == 0).then_some(unsafe { found.as_ref() }).flatten().map(|record| record.pw_uid)
+}
+
+/// What can be read of a user's record.
+fn with_record<T>(uid: u32, read: impl FnOnce(&libc::passwd) -> T) -> Option<T> {
     let mut record = std::mem::MaybeUninit::<libc::passwd>::uninit();
     let mut strings = vec![0_u8; 16 * 1024];
     let mut found = std::ptr::null_mut();
@@ -13,12 +41,8 @@ pub fn name() -> String {
     let answer = unsafe {
         libc::getpwuid_r(uid, record.as_mut_ptr(), strings.as_mut_ptr().cast(), strings.len(), &mut found)
     };
-    if answer != 0 || found.is_null() {
-        return uid.to_string();
-    }
-    // SAFETY: `found` is not null, so the record was filled in and its name points into `strings`, ended by a zero.
-    let name = unsafe { std::ffi::CStr::from_ptr((*found).pw_name) };
-    name.to_string_lossy().into_owned()
+    // SAFETY: `found` is null or points to the record, which was filled in then; its strings are in `strings`.
+    (answer == 0).then_some(unsafe { found.as_ref() }).flatten().map(read)
 }
 
 /// Name of this machine, without its domain.

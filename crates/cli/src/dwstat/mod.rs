@@ -8,7 +8,7 @@ pub mod command;
 pub mod json;
 pub mod object;
 pub mod options;
-mod table;
+pub(crate) mod table;
 mod tables;
 
 use forebay_controller::registry::Snapshot;

@@ -5,9 +5,11 @@
 //! itself, so it may be killed at any moment and called again. `docs/dw_wlm_cli.md` describes every verb.
 //!
 //! Everything here is pure but for [`script::JobScript::read`], [`hosts::NodeFile::read`], [`paths_file::write`],
-//! [`log`] and [`command`].
+//! [`settings`], [`log`], [`carry_out`] and [`command`].
 
 pub mod call;
+pub mod carry_out;
+pub mod command;
 pub mod hosts;
 pub mod job;
 pub mod json;
@@ -18,4 +20,5 @@ pub mod persistent;
 pub mod pool_size;
 pub mod reading;
 pub mod script;
+pub mod settings;
 pub mod text;

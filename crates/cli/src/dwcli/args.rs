@@ -1,0 +1,307 @@
+//! The command line of `dwcli`: a verb, an object, options. Pure declarations.
+
+use crate::dwstat::object::Object;
+use clap::{Args, Parser, Subcommand, ValueEnum};
+use std::path::PathBuf;
+
+/// Manage the burst buffer: pools and nodes for operators, sessions with their space for everybody.
+#[derive(Debug, Parser)]
+#[command(name = "dwcli", version, max_term_width = 100, disable_help_subcommand = true)]
+pub struct Arguments {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// The verbs.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// List names of pools and nodes, ids of all others, one a line.
+    Ls {
+        /// Which.
+        #[arg(value_parser = object)]
+        object: Object,
+    },
+    /// Make something. The answer comes at once; dwstat shows how it goes.
+    #[command(subcommand)]
+    Create(Create),
+    /// Change something.
+    #[command(subcommand)]
+    Update(Update),
+    /// Take something away.
+    #[command(subcommand)]
+    Rm(Remove),
+    /// Try again what was given up.
+    #[command(subcommand)]
+    Retry(Retry),
+    /// Copy between the parallel file system and the burst buffer.
+    #[command(subcommand)]
+    Stage(Stage),
+    /// Save and restore pools and nodes.
+    #[command(subcommand)]
+    Config(Config),
+}
+
+fn object(word: &str) -> Result<Object, String> {
+    let names: Vec<&str> = Object::ALL.iter().map(|object| object.name()).collect();
+    let found = Object::ALL
+        .into_iter()
+        .find(|object| object.name() == word || object.name().strip_suffix('s') == Some(word));
+    found.ok_or_else(|| format!("objects are {}", names.join(", ")))
+}
+
+/// `dwcli create`
+#[derive(Debug, Subcommand)]
+pub enum Create {
+    /// A pool.
+    Pool {
+        /// Its name.
+        #[arg(long, value_name = "NAME")]
+        name: String,
+        /// Size of a granule, for example 16MiB.
+        #[arg(long, value_name = "SIZE")]
+        granularity: String,
+    },
+    /// A session.
+    Session {
+        /// What it is known by; does not begin with a digit.
+        #[arg(long, value_name = "TEXT")]
+        token: String,
+        /// Uid of its owner [default: the caller].
+        #[arg(long, value_name = "UID")]
+        owner: Option<u32>,
+        /// Client nodes, where its activations are mounted.
+        #[arg(long, value_name = "HOST", num_args = 1.., value_delimiter = ',')]
+        hosts: Vec<String>,
+        /// Accepted, and recorded as dwcli.
+        #[arg(long, value_name = "TEXT")]
+        creator: Option<String>,
+    },
+    /// An instance on a session.
+    Instance(Instance),
+    /// A configuration on an instance.
+    Configuration(Configuration),
+    /// Mount a configuration on the session's client nodes.
+    Activation {
+        /// The session.
+        #[arg(long, value_name = "ID")]
+        session: u64,
+        /// The configuration.
+        #[arg(long, value_name = "ID")]
+        configuration: u64,
+        /// Not offered: dwstat activations shows where it is mounted.
+        #[arg(long, value_name = "PATH")]
+        mount: Option<PathBuf>,
+    },
+}
+
+/// `dwcli create instance`
+#[derive(Args, Debug)]
+pub struct Instance {
+    /// The session.
+    #[arg(long, value_name = "ID")]
+    pub session: u64,
+    /// A label.
+    #[arg(long, value_name = "TEXT")]
+    pub label: String,
+    /// Its size, for example 512MiB.
+    #[arg(long, value_name = "SIZE")]
+    pub capacity: String,
+    /// The pool [default: the default pool].
+    #[arg(long, value_name = "NAME")]
+    pub pool: Option<String>,
+    /// How nodes are chosen.
+    #[arg(long, value_name = "WAY", default_value = "bandwidth")]
+    pub optimization_strategy: Strategy,
+    /// Make configurations with it: striped, private or both. Otherwise create configuration makes them.
+    #[arg(long, value_name = "MODE", value_delimiter = ',')]
+    pub access_mode: Vec<Mode>,
+}
+
+/// How nodes are chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Strategy {
+    /// As many as possible.
+    Bandwidth,
+    /// Those with few other instances.
+    Interference,
+    /// Those written least.
+    Wear,
+}
+
+/// `dwcli create configuration`
+#[derive(Args, Debug)]
+pub struct Configuration {
+    /// The instance.
+    #[arg(long, value_name = "ID")]
+    pub instance: u64,
+    /// Its type.
+    #[arg(long = "type", value_name = "TYPE", default_value = "scratch")]
+    pub kind: Kind,
+    /// Who sees what.
+    #[arg(long, value_name = "MODE")]
+    pub access_mode: Mode,
+    /// No file grows beyond this.
+    #[arg(long, value_name = "SIZE")]
+    pub max_file_size: Option<String>,
+    /// No more files than this.
+    #[arg(long, value_name = "N")]
+    pub max_files: Option<u64>,
+    /// Accepted: the root directory belongs to the session's owner, who may change its mode.
+    #[arg(long, value_name = "MODE")]
+    pub root_permissions: Option<String>,
+    /// Accepted: the root directory has the group of the session's owner.
+    #[arg(long, value_name = "GID")]
+    pub group: Option<u32>,
+    /// The directory that a cache accelerates.
+    #[arg(long, value_name = "PFS")]
+    pub backing_path: Option<PathBuf>,
+}
+
+/// Types of configurations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Kind {
+    /// A file system of its own.
+    Scratch,
+    /// A cache.
+    Cache,
+}
+
+/// Access modes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Mode {
+    /// One tree for all client nodes.
+    #[value(alias = "striped")]
+    Stripe,
+    /// A tree for each client node.
+    Private,
+    /// Copies on every server, for caches.
+    Ldbalance,
+}
+
+/// `dwcli update`
+#[derive(Debug, Subcommand)]
+pub enum Update {
+    /// Nodes: their pool, or whether they take new instances.
+    #[command(group = clap::ArgGroup::new("change").required(true))]
+    Node {
+        /// Their names.
+        #[arg(long, value_name = "NAME", num_args = 1.., required = true)]
+        name: Vec<String>,
+        /// Put them into this pool.
+        #[arg(long, value_name = "POOL", group = "change")]
+        pool: Option<String>,
+        /// Take them out of their pool.
+        #[arg(long, group = "change")]
+        no_pool: bool,
+        /// Make no new instances there.
+        #[arg(long, group = "change")]
+        drain: bool,
+        /// Make new instances there again.
+        #[arg(long, group = "change")]
+        no_drain: bool,
+    },
+    /// Registrations.
+    Registration {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+        /// Let the end of the session no longer wait for stage-outs.
+        #[arg(long, required = true)]
+        no_wait: bool,
+    },
+}
+
+/// `dwcli rm`
+#[derive(Debug, Subcommand)]
+pub enum Remove {
+    /// Sessions with all that belongs to them; waits until they are gone.
+    Session {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+        /// Give up what is not staged out.
+        #[arg(long)]
+        hurry: bool,
+    },
+    /// Activations: unmount.
+    Activation {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+    },
+    /// Registrations that nothing depends on.
+    Registration {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+    },
+    /// Lost nodes, with everything that is on them.
+    Node {
+        /// Their names.
+        #[arg(long, value_name = "NAME", num_args = 1.., required = true)]
+        name: Vec<String>,
+    },
+}
+
+/// `dwcli retry`
+#[derive(Debug, Subcommand)]
+pub enum Retry {
+    /// What was given up for sessions.
+    Session {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+    },
+}
+
+/// `dwcli stage`
+#[derive(Debug, Subcommand)]
+pub enum Stage {
+    /// Copy into the burst buffer.
+    In(StagePaths),
+    /// Copy out of the burst buffer.
+    Out(StagePaths),
+    /// Show what is staged and what is still to be. Nothing remains to be staged out when the eighth column is -.
+    Query(StageOf),
+    /// Break off what is not done.
+    Terminate(StageOf),
+}
+
+/// The session's configuration that is staged.
+#[derive(Args, Clone, Copy, Debug)]
+pub struct StageOf {
+    /// The session.
+    #[arg(long, value_name = "ID")]
+    pub session: u64,
+    /// The configuration.
+    #[arg(long, value_name = "ID")]
+    pub configuration: u64,
+}
+
+/// `dwcli stage in`, `dwcli stage out`
+#[derive(Args, Debug)]
+#[command(group = clap::ArgGroup::new("what").required(true))]
+pub struct StagePaths {
+    /// Where.
+    #[command(flatten)]
+    pub of: StageOf,
+    /// Full path on the parallel file system; of a directory with / at its end.
+    #[arg(long, value_name = "PFS")]
+    pub backing_path: PathBuf,
+    /// A directory in the burst buffer, from its root, beginning with /.
+    #[arg(long, value_name = "PATH", group = "what")]
+    pub dir: Option<PathBuf>,
+    /// A file in the burst buffer, from its root, beginning with /.
+    #[arg(long, value_name = "PATH", group = "what")]
+    pub file: Option<PathBuf>,
+}
+
+/// `dwcli config`
+#[derive(Clone, Copy, Debug, Subcommand)]
+pub enum Config {
+    /// Print pools and nodes as JSON.
+    Backup,
+    /// Make pools and nodes as the JSON on standard input says.
+    Restore,
+}
