@@ -104,6 +104,24 @@ fn names_and_attributes_are_the_same_everywhere_at_once() {
     deployment.finish();
 }
 
+/// A kernel that knows the directory at its old place gives that up in time: in a rename of its own it could not.
+#[test]
+fn a_directory_that_another_node_moved_is_where_it_is_now() {
+    let deployment = Deployment::start(Shape::default());
+    let at = |client: usize, name: &str| deployment.file(client, name);
+    for round in 0..10 {
+        let name = |name: &str| format!("{round}/{name}");
+        fs::create_dir_all(at(1, &name("from/moved"))).unwrap();
+        fs::create_dir(at(1, &name("to"))).unwrap();
+        // Just made by another, so that nobody is granted anything that he would be told of.
+        assert!(fs::symlink_metadata(at(0, &name("from/moved"))).unwrap().is_dir());
+        fs::rename(at(1, &name("from/moved")), at(1, &name("to/moved"))).unwrap();
+        let into_itself = fs::rename(at(0, &name("to")), at(0, &name("to/moved")));
+        assert_eq!(into_itself.unwrap_err().kind(), ErrorKind::InvalidInput, "round {round}");
+    }
+    deployment.finish();
+}
+
 #[test]
 fn appends_of_three_nodes_are_all_there_and_whole() {
     const LINES: usize = 200;

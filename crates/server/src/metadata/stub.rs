@@ -292,9 +292,6 @@ impl Stub for LocalStub {
     }
 
     fn was_changed(&self) -> Result<()> {
-        if self.tree.sharing == Sharing::Shared {
-            return Ok(());
-        }
         let Some(tick) = self.tick_to_mark(&self.marked_write) else { return Ok(()) };
         self.marked_write.store(tick, Relaxed);
         let times = Timestamps {

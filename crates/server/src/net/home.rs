@@ -24,6 +24,8 @@ use std::time::{Duration, Instant};
 
 /// Sessions of one namespace, at most.
 const SESSIONS_MAX: usize = 16_384;
+/// Who knows a directory that moves is waited for so long, if it shows nothing of it otherwise.
+const TOLD_WITHIN_MS: u64 = 1000;
 /// Connections of one session to its home, at most: more than it has slots.
 const CONNECTIONS_MAX: u32 = 128;
 /// Numbers of requests for locks that do not wait have this bit; those that wait have the client's number, without it.
@@ -276,15 +278,43 @@ impl Home {
     /// Tells all other clients that may show what is going to change, and waits until none does. The change may be made
     /// as long as the result is held.
     pub(crate) fn change<'a>(&'a self, by: &Session, items: Vec<Changed>) -> Changing<'a> {
+        self.change_and_move(by, items, &[])
+    }
+
+    /// The same, when directories get other places by it. A kernel keeps one place of a directory, for as long as it knows
+    /// the directory and also when what it was granted is over: one that finds the directory at a new place in the
+    /// middle of a rename of its own cannot give the old one up any more, and says ESTALE. So all that know it are told.
+    pub(crate) fn change_and_move<'a>(
+        &'a self,
+        by: &Session,
+        items: Vec<Changed>,
+        moving: &[Ino],
+    ) -> Changing<'a> {
         let mut objects: Vec<Ino> = items.iter().map(object_of).collect();
         objects.sort_unstable();
         objects.dedup();
-        let told = self.grants().begin(&objects, by.number, self.now());
+        let mut told = self.grants().begin(&objects, by.number, self.now());
+        told.extend(self.knowing(moving, &items, by));
         let changing = Changing { home: self, objects, by: by.number };
         if !told.is_empty() {
             self.tell(&told, &items);
         }
         changing
+    }
+
+    /// Other clients that know these directories and can be told at once, with the directories of the names that change.
+    fn knowing(&self, moving: &[Ino], items: &[Changed], by: &Session) -> Vec<Told> {
+        if moving.is_empty() {
+            return Vec::new();
+        }
+        let until = self.now() + TOLD_WITHIN_MS;
+        let others = self.clients().into_iter().map(|(session, _)| session).filter(|other| {
+            let knows = || moving.iter().any(|ino| other.holds(*ino));
+            other.number != by.number && other.outbox.is_prompt() && knows()
+        });
+        let parents = || items.iter().filter(|item| matches!(item, Changed::Entry(..))).map(object_of);
+        let told = |other: Arc<Session>| parents().map(move |ino| Told { session: other.number, ino, until });
+        others.flat_map(told).collect()
     }
 
     fn tell(&self, told: &[Told], items: &[Changed]) {

@@ -97,15 +97,17 @@ pub(crate) fn rename(
     expected: Option<Ino>,
 ) -> Result<()> {
     asking.await_others()?;
-    let source = object_of(asking, from.0, &from.1);
-    let target = object_of(asking, to.0, &to.1);
+    let (source, target) = (attr_of(asking, from.0, &from.1), attr_of(asking, to.0, &to.1));
+    let moving: Vec<Ino> =
+        [&source, &target].into_iter().flatten().filter(is_directory).map(|attr| attr.ino).collect();
+    let (source, target) = (source.map(|attr| attr.ino), target.map(|attr| attr.ino));
     if asking.is_repeated && expected.is_some() && source != expected && target == expected {
         return Ok(());
     }
     let mut items = vec![Changed::Entry(from.0, from.1.clone()), Changed::Entry(to.0, to.1.clone())];
     items.extend([from.0, to.0].map(Changed::Attributes));
     items.extend(source.into_iter().chain(target).map(Changed::Attributes));
-    let _changing = asking.home.change(asking.session, items);
+    let _changing = asking.home.change_and_move(asking.session, items, &moving);
     asking.home.carries([from.0, to.0], asking.session);
     asking.guard(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
 }
@@ -161,5 +163,13 @@ pub(crate) fn change_name<'a>(
 /// What a name stands for, to tell others of its change. When it stands for something else a moment later, two clients
 /// change the name at the same time; a third may then show the link count of the loser's object until its grant ends.
 fn object_of(asking: &Asking<'_>, parent: Ino, name: &Name) -> Option<Ino> {
-    asking.home.hosted.metadata.peek(parent, name.as_os_str()).ok().map(|attr| attr.ino)
+    attr_of(asking, parent, name).map(|attr| attr.ino)
+}
+
+fn attr_of(asking: &Asking<'_>, parent: Ino, name: &Name) -> Option<Attr> {
+    asking.home.hosted.metadata.peek(parent, name.as_os_str()).ok()
+}
+
+fn is_directory(attr: &&Attr) -> bool {
+    attr.kind == FileKind::Directory
 }

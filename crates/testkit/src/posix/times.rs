@@ -100,7 +100,7 @@ fn marked(path: &str, call: fn() -> Result<()>) -> String {
 }
 
 fn calls_on_files_mark_times() {
-    let calls: [Marks; 19] = [
+    let calls: [Marks; 21] = [
         ("write", "mc", || write_all_at(open("file", OFlags::WRONLY)?, b"x", 0)),
         ("extend", "mc", || write_all_at(open("file", OFlags::WRONLY)?, &[1; 200_000], 70_000)),
         ("empty write", "", || rustix::io::pwrite(open("file", OFlags::WRONLY)?, b"", 0).map(drop)),
@@ -123,6 +123,11 @@ fn calls_on_files_mark_times() {
         ("punch", "mc", || {
             let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
             rustix::fs::fallocate(open("file", OFlags::WRONLY)?, mode, 0, 50_000)
+        }),
+        ("truncate to grow far", "mc", || truncate("file", 40 << 20)),
+        ("punch where nothing is", "mc", || {
+            let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+            rustix::fs::fallocate(open("file", OFlags::WRONLY)?, mode, 20 << 20, 5)
         }),
         ("fsync", "", || rustix::fs::fsync(open("file", OFlags::WRONLY)?)),
     ];
