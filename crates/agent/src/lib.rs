@@ -9,6 +9,7 @@
 // The macros end the process when standard error is closed or its disk is full.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+pub mod account;
 mod agent;
 mod atomic_file;
 mod attachment;

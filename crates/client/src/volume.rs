@@ -10,7 +10,7 @@ use crate::counters::{Counters, Transfer};
 use crate::file::{File, Files};
 use crate::handles::{Handle, Handles};
 use forebay_wire::{
-    Attr, Caller, DataService, DirEntry, FsError, Ino, Loan, LockService, MetadataService, NewObject,
+    Attr, Caller, DataService, DirEntry, FsError, Ino, Loan, LockService, MetadataService, Moved, NewObject,
     OpenFlags, RenameMode, Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
 };
 use std::ffi::OsStr;
@@ -343,13 +343,24 @@ impl Volume {
 
     /// What was done so far.
     pub fn counters(&self) -> Counters {
-        Counters {
+        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written } = self.moved();
+        let files_created = self.metadata.files_created();
+        Counters { bytes_read, bytes_written, files_created, max_offset_read, max_offset_written }
+    }
+
+    /// What was read and written so far.
+    pub fn moved(&self) -> Moved {
+        Moved {
             bytes_read: self.read.bytes(),
             bytes_written: self.written.bytes(),
-            files_created: self.metadata.files_created(),
             max_offset_read: self.read.furthest(),
             max_offset_written: self.written.furthest(),
         }
+    }
+
+    /// Tells the metadata service what was read and written so far.
+    pub fn report(&self) -> Result<()> {
+        self.metadata.report(self.moved())
     }
 
     /// Everything written so far, names and content, is on disk afterwards.

@@ -277,6 +277,10 @@ impl DataService for Distant {
         self.there()?.space()
     }
 
+    fn account(&self) -> Result<FragmentAccount> {
+        self.there()?.account()
+    }
+
     fn sync(&self) -> Result<()> {
         self.there()?.sync()
     }

@@ -193,7 +193,7 @@ fn writers_at_the_limit_never_pass_it() {
 
 #[test]
 fn limits_are_kept() {
-    let limits = Limits { max_file_size: Some(Bytes(10_000)), max_files: Some(3) };
+    let limits = Limits { max_file_size: Some(Bytes(10_000)), max_files: Some(3), ..Limits::default() };
     for shape in [Shape::inline(), Shape::striped()] {
         let mut i = Instance::new(Shape { limits, ..shape });
         let (attr, opened) = i.create("f");

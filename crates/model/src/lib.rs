@@ -9,6 +9,7 @@ pub mod capacity;
 pub mod ids;
 pub mod layout;
 pub mod lifecycle;
+pub mod limits;
 pub mod objects;
 pub mod pool;
 pub mod state;

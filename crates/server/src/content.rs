@@ -9,8 +9,8 @@
 //!
 //! Writers may run in parallel. Whoever punches, cuts or zeroes has the file for himself (the client's gate).
 
+use crate::fragment::Fragment;
 use crate::host::host;
-use crate::meter::Meter;
 use forebay_wire::{FallocateMode, FsError, Result, SeekWhat};
 use rustix::fs::{FallocateFlags, SeekFrom, Stat};
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ pub(crate) struct Accounting {
 pub(crate) struct Content<'a> {
     pub(crate) fd: BorrowedFd<'a>,
     pub(crate) accounting: &'a Accounting,
-    pub(crate) meter: &'a Meter,
+    pub(crate) fragment: &'a Fragment,
 }
 
 /// What a file counts for: its allocated space, but no more than its length, both in whole blocks. Space that a local
@@ -82,18 +82,27 @@ impl Content<'_> {
                 Err(errno) => return Err(host("read")(errno)),
             }
         }
+        self.fragment.was_read(done as u64);
         Ok(done)
     }
 
-    /// Writes all, or as much as there is space for; an error means that nothing was written.
+    /// Writes all, or as much as there is space for; an error means that nothing was written. Nothing of a write is done
+    /// that does not fit into the write window.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        self.fragment.writing(data.len() as u64, || {
+            let written = self.write_metered(offset, data);
+            (written, written.unwrap_or(0) as u64)
+        })
+    }
+
+    fn write_metered(&self, offset: u64, data: &[u8]) -> Result<usize> {
         let end = offset + data.len() as u64;
-        if !self.meter.counts() || end <= self.accounting.dense.load(Relaxed) {
+        if !self.fragment.meter.counts() || end <= self.accounting.dense.load(Relaxed) {
             return self.write_uncounted(offset, data);
         }
         self.look()?;
         let most = round_up(end) - round_down(offset) + INDEX_SLACK;
-        match self.meter.claim(most) {
+        match self.fragment.meter.claim(most) {
             Some(claim) => {
                 let written = self.write_uncounted(offset, data);
                 self.settle(claim.bytes)?;
@@ -118,8 +127,8 @@ impl Content<'_> {
     }
 
     fn write_near_the_limit(&self, offset: u64, data: &[u8]) -> Result<usize> {
-        let _nobody_else = self.meter.exactly();
-        let fits = self.fitting_prefix(offset, data.len() as u64, self.meter.room())? as usize;
+        let _nobody_else = self.fragment.meter.exactly();
+        let fits = self.fitting_prefix(offset, data.len() as u64, self.fragment.meter.room())? as usize;
         if fits == 0 {
             return Err(FsError::NoSpace);
         }
@@ -175,12 +184,12 @@ impl Content<'_> {
             Ok(stat) => stat,
             Err(errno) => {
                 let held = known.unwrap_or(0);
-                self.meter.settle(held, held, claimed);
+                self.fragment.meter.settle(held, held, claimed);
                 return Err(host("stat of content")(errno));
             }
         };
         let now = counted(&stat);
-        self.meter.settle(known.unwrap_or(now), now, claimed);
+        self.fragment.meter.settle(known.unwrap_or(now), now, claimed);
         *known = Some(now);
         let length = round_up(stat.st_size as u64);
         self.accounting.dense.store(if now == length { length } else { 0 }, Relaxed);
@@ -189,7 +198,7 @@ impl Content<'_> {
 
     /// Runs an operation that gives space back or moves it, and settles.
     fn settled(&self, operation: impl FnOnce() -> Result<()>) -> Result<()> {
-        if !self.meter.counts() {
+        if !self.fragment.meter.counts() {
             return operation();
         }
         self.look()?;
@@ -202,19 +211,19 @@ impl Content<'_> {
     /// Claims up to `most` bytes, or what the file can still grow by when its length becomes `end`, runs the
     /// operation and settles. All or nothing.
     pub(crate) fn claimed<T>(&self, most: u64, end: u64, operation: impl FnOnce() -> Result<T>) -> Result<T> {
-        if !self.meter.counts() {
+        if !self.fragment.meter.counts() {
             return operation();
         }
         self.look()?;
-        if let Some(claim) = self.meter.claim(most + INDEX_SLACK) {
+        if let Some(claim) = self.fragment.meter.claim(most + INDEX_SLACK) {
             let done = operation();
             self.settle(claim.bytes)?;
             return done;
         }
-        let _nobody_else = self.meter.exactly();
+        let _nobody_else = self.fragment.meter.exactly();
         let stat = rustix::fs::fstat(self.fd).map_err(host("stat of content"))?;
         let growth = round_up((stat.st_size as u64).max(end)) - counted(&stat);
-        if growth.min(most) > self.meter.room() {
+        if growth.min(most) > self.fragment.meter.room() {
             return Err(FsError::NoSpace);
         }
         let done = operation();
@@ -236,7 +245,7 @@ impl Content<'_> {
             return self.settled(call);
         }
         let end = offset.checked_add(length).ok_or(FsError::FileTooLarge)?;
-        if self.meter.counts() && mode.contains(FallocateMode::KEEP_SIZE) {
+        if self.fragment.meter.counts() && mode.contains(FallocateMode::KEEP_SIZE) {
             // Space beyond the end would not be counted, so it is not given.
             let stat = rustix::fs::fstat(self.fd).map_err(host("stat of content"))?;
             if end > round_up(stat.st_size as u64) {

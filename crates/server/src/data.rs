@@ -20,7 +20,7 @@ use crate::content;
 use crate::descriptors::DataDescriptors;
 use crate::fragment::{DIRECTORY, Fragment, make_directory};
 use crate::host::host;
-use forebay_wire::{DataService, Extent, FileId, FragmentSpace, Listing, Result, Share};
+use forebay_wire::{DataService, Extent, FileId, FragmentAccount, FragmentSpace, Listing, Result, Share};
 use rustix::fs::{AtFlags, Mode};
 use rustix::io::Errno;
 use share::LocalShare;
@@ -147,6 +147,10 @@ impl DataService for LocalData {
 
     fn space(&self) -> Result<FragmentSpace> {
         self.fragment.space()
+    }
+
+    fn account(&self) -> Result<FragmentAccount> {
+        self.fragment.account()
     }
 
     fn sync(&self) -> Result<()> {

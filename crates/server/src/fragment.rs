@@ -5,6 +5,7 @@
 //! ```text
 //! fragment.json                 which fragment of which instance this is; written once, synced
 //! state.json                    counters of the last detach; see `state`
+//! traffic.json                  what was counted of what it took in and gave out; see `limits`
 //! lock                          held while a process has the instance open
 //! ns/<namespace>/tree/          the names (home fragment only): stubs, directories, links
 //! ns/<namespace>/open/          stubs without a name that are open (where other machines hold them)
@@ -19,8 +20,10 @@ pub(crate) mod identity;
 pub(crate) mod state;
 
 use crate::host::host;
+use crate::limits::Traffic;
 use crate::meter::Meter;
-use forebay_wire::{FragmentSpace, FsError, Result};
+use forebay_model::limits::WriteWindow;
+use forebay_wire::{FragmentAccount, FragmentSpace, FsError, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -37,6 +40,7 @@ pub(crate) const NAMESPACES: &str = "ns";
 pub(crate) struct Fragment {
     pub(crate) root: OwnedFd,
     pub(crate) meter: Meter,
+    pub(crate) traffic: Traffic,
     poisoned: AtomicBool,
     /// A sync of a new file brings its name to the disk as well.
     names_go_with_files: bool,
@@ -54,7 +58,8 @@ impl Fragment {
         let lock = lock(&root)?;
         let names_go_with_files = names_go_with_files(&root)?;
         let (meter, poisoned) = (Meter::new(capacity), AtomicBool::new(false));
-        Ok(Fragment { root, meter, poisoned, names_go_with_files, _lock: lock })
+        let traffic = Traffic::open(&root, !meter.counts())?;
+        Ok(Fragment { root, meter, traffic, poisoned, names_go_with_files, _lock: lock })
     }
 
     /// A sync of a new file brings its name, and those of the directories it is in, to the disk as well.
@@ -65,6 +70,38 @@ impl Fragment {
     /// Refuses when the fragment is poisoned.
     pub(crate) fn writable(&self) -> Result<()> {
         if self.poisoned.load(Relaxed) { Err(FsError::Poisoned) } else { Ok(()) }
+    }
+
+    /// What is written from now on is held against a window. Without a size the file system's is the fragment's.
+    pub(crate) fn limit_writes(&self, rule: WriteWindow, capacity: Option<u64>) -> Result<()> {
+        let capacity = capacity.map_or_else(|| self.space().map(|space| space.capacity), Ok)?;
+        self.traffic.limit_writes(rule, capacity);
+        Ok(())
+    }
+
+    /// Everything that is written has to be counted here: nothing can be handed to somebody who writes it himself.
+    pub(crate) fn counts_writes(&self) -> bool {
+        self.meter.counts() || self.traffic.is_limited()
+    }
+
+    /// So much was read.
+    pub(crate) fn was_read(&self, bytes: u64) {
+        self.traffic.was_read(&self.root, bytes);
+    }
+
+    /// Writes so much, if the write window lets it; the write says how much it was in the end.
+    pub(crate) fn writing<T>(&self, bytes: u64, write: impl FnOnce() -> (Result<T>, u64)) -> Result<T> {
+        let admitted = self.traffic.admit(bytes)?;
+        let (done, written) = write();
+        admitted.was_made(written);
+        self.traffic.was_written(&self.root, written);
+        done
+    }
+
+    /// What is counted of it.
+    pub(crate) fn account(&self) -> Result<FragmentAccount> {
+        let node = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        Ok(FragmentAccount { node, space: self.space()?, traffic: self.traffic.account() })
     }
 
     /// Passes the result of a sync on. A failed one poisons the fragment: the system may have dropped what it could

@@ -6,7 +6,7 @@ use crate::fragment::Fragment;
 use crate::fragment::state::{self, State};
 use crate::ids::FileIds;
 use crate::recover::Stubs;
-use forebay_wire::{FileId, FsError, Result};
+use forebay_wire::{FileId, FsError, Moved, Result};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,6 +19,8 @@ pub(crate) struct Home {
     ids: FileIds,
     /// Files created, by namespace, of those that are not open.
     created: Mutex<BTreeMap<String, u64>>,
+    /// What users of a namespace have read and written, as of when it was opened or closed last.
+    moved: Mutex<BTreeMap<String, [u64; 4]>>,
     /// The striped files that each namespace had when it was walked, until somebody looks at what the other fragments
     /// hold of them; none of a namespace that was closed cleanly.
     walked: Mutex<BTreeMap<String, Stubs>>,
@@ -31,11 +33,11 @@ impl Home {
         fragment: Arc<Fragment>,
         position: u32,
         ids: FileIds,
-        created: BTreeMap<String, u64>,
+        (created, moved): (BTreeMap<String, u64>, BTreeMap<String, [u64; 4]>),
         walked: BTreeMap<String, Stubs>,
     ) -> Home {
-        let (created, walked) = (Mutex::new(created), Mutex::new(walked));
-        Home { fragment, position, ids, created, walked, walk: AtomicBool::new(false) }
+        let (created, moved, walked) = (Mutex::new(created), Mutex::new(moved), Mutex::new(walked));
+        Home { fragment, position, ids, created, moved, walked, walk: AtomicBool::new(false) }
     }
 
     /// A new id for the content of a striped file.
@@ -65,9 +67,20 @@ impl Home {
     }
 
     /// A namespace is no longer in use.
-    pub(crate) fn closed_namespace(&self, name: &str, count: u64) {
+    pub(crate) fn closed_namespace(&self, name: &str, count: u64, moved: Moved) {
         let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
         created.insert(name.to_owned(), count);
+        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written } = moved;
+        let moved = [bytes_read, bytes_written, max_offset_read, max_offset_written];
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), moved);
+    }
+
+    /// What was read and written in a namespace before it was opened.
+    pub(crate) fn moved(&self, name: &str) -> Moved {
+        let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        let [bytes_read, bytes_written, max_offset_read, max_offset_written] =
+            moved.get(name).copied().unwrap_or_default();
+        Moved { bytes_read, bytes_written, max_offset_read, max_offset_written }
     }
 
     /// The striped files that a namespace had when it was walked; `None` if it needed no walk.
@@ -84,6 +97,8 @@ impl Home {
             return Ok(());
         }
         let created = home.created.into_inner().unwrap_or_else(PoisonError::into_inner);
-        state::write_closed(&home.fragment, State::counters(home.ids.next(), used, created))
+        let moved = home.moved.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let state = State::counters(home.ids.next(), used, created).and_moved(moved);
+        state::write_closed(&home.fragment, state)
     }
 }

@@ -20,6 +20,7 @@ pub mod guard;
 mod home;
 mod host;
 mod ids;
+mod limits;
 pub mod local;
 pub mod locks;
 mod metadata;

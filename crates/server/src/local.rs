@@ -16,8 +16,9 @@ use crate::ids::{FileIds, Loss};
 use crate::metadata::Tree;
 use crate::recover;
 use forebay_model::layout::{LayoutChoice, SERVERS_MAX};
+use forebay_model::limits::{Policies, WriteWindow};
 use forebay_model::units::Bytes;
-use forebay_wire::{DataService, FsError, MetadataService, Result, Sharing};
+use forebay_wire::{DataService, FragmentAccount, FsError, MetadataService, Result, Sharing};
 use rustix::fs::{Mode, OFlags};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -50,6 +51,16 @@ pub struct Limits {
     pub max_file_size: Option<Bytes>,
     /// Most regular files created.
     pub max_files: Option<u64>,
+    /// What happens when one of them is reached.
+    pub policies: Policies,
+}
+
+impl Limits {
+    /// Longest file that is not refused.
+    pub fn enforced_file_size(&self) -> u64 {
+        let enforced = self.max_file_size.filter(|_| self.policies.file_size.refuses());
+        enforced.map_or(i64::MAX as u64, |size| size.0)
+    }
 }
 
 /// One namespace of an instance.
@@ -98,9 +109,25 @@ impl Fragments {
         }
         let fragments: Vec<Arc<Fragment>> = fragments.into_iter().map(Arc::new).collect();
         let ids = FileIds::start(&fragments[0], state.next_file, Loss::Found)?;
-        let home = Home::new(fragments[0].clone(), 0, ids, state.created, BTreeMap::new());
+        let counters = (state.created, state.moved);
+        let home = Home::new(fragments[0].clone(), 0, ids, counters, BTreeMap::new());
         let descriptors = Arc::new(DataDescriptors::new());
         Ok(Arc::new(Fragments { home: Arc::new(home), fragments, descriptors }))
+    }
+
+    /// What is written to the fragments is held against a window from now on; their sizes in order. To be called before
+    /// any namespace is opened.
+    pub fn limit_writes(&self, rule: WriteWindow, capacities: &[Bytes]) -> Result<()> {
+        if capacities.len() != self.fragments.len() {
+            return Err(FsError::InvalidArgument);
+        }
+        let mut pairs = self.fragments.iter().zip(capacities);
+        pairs.try_for_each(|(fragment, capacity)| fragment.limit_writes(rule, Some(capacity.0)))
+    }
+
+    /// What is counted of the fragments, in order.
+    pub fn accounts(&self) -> Result<Vec<FragmentAccount>> {
+        self.fragments.iter().map(|fragment| fragment.account()).collect()
     }
 
     /// The services of a namespace, which is made when absent. Space is shared by all namespaces. One namespace may be
@@ -120,6 +147,7 @@ impl Fragments {
     /// services of them are still in use; the fragments stay open by those, and the next open walks.
     pub fn close(self: Arc<Fragments>) -> Result<()> {
         let fragments = Arc::try_unwrap(self).map_err(|_| FsError::Busy)?;
+        fragments.fragments.iter().for_each(|fragment| fragment.traffic.save(&fragment.root));
         let used = fragments.fragments.iter().map(|fragment| fragment.meter.used()).collect();
         fragments.home.close(used)
     }

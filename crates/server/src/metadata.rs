@@ -34,11 +34,12 @@ mod xattr;
 use crate::fragment::{Fragment, make_directory};
 use crate::home::Home;
 use crate::host::host;
-use crate::local::{NamespaceSpec, open_namespace};
+use crate::limits::log::{Event, Log};
+use crate::local::{Limits, NamespaceSpec, open_namespace};
 use directories::Directories;
 use farewells::Farewells;
 use forebay_model::layout::{Layout, LayoutChoice};
-use forebay_wire::{DataService, FileId, FsError, Ino, Result, Sharing};
+use forebay_wire::{DataService, FileId, FsError, Ino, Moved, Result, Sharing};
 use reach::Unsettled;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -79,9 +80,16 @@ pub struct Tree {
     data: Vec<Arc<dyn DataService>>,
     name: String,
     defaults: LayoutChoice,
+    limits: Limits,
+    /// Longest file, if longer ones are refused.
     max_file_size: u64,
-    max_files: u64,
+    too_long: Log,
+    too_many: Log,
     created: AtomicU64,
+    /// What was read and written by those who do not use the tree any more.
+    moved: Mutex<Moved>,
+    /// And by the only one who does.
+    reported: Mutex<Moved>,
     /// The servers run as root: no permission bit of a stub stands in their way.
     privileged: bool,
     /// Files that others may have made longer than their stub says.
@@ -117,6 +125,7 @@ impl Tree {
         let stat = rustix::fs::fstat(&root).map_err(host("stat of the tree"))?;
         let directories = (crate::descriptors::descriptor_limit() / 16).min(DIRECTORIES_MAX);
         let created = home.opened_namespace(&spec.name)?;
+        let moved = home.moved(&spec.name);
         let walk = home.take_walked(&spec.name).map(|stubs| Walk { stubs, below: home.next_id() });
         let unsettled =
             walk.as_ref().map_or_else(Unsettled::default, |walk| Unsettled::all_below(walk.below));
@@ -133,8 +142,12 @@ impl Tree {
             data,
             name: spec.name.clone(),
             defaults: spec.layout,
-            max_file_size: spec.limits.max_file_size.map_or(i64::MAX as u64, |size| size.0),
-            max_files: spec.limits.max_files.unwrap_or(u64::MAX),
+            limits: spec.limits,
+            max_file_size: spec.limits.enforced_file_size(),
+            too_long: Log::new(Event::FileSize),
+            too_many: Log::new(Event::FileCount),
+            moved: Mutex::new(moved),
+            reported: Mutex::default(),
             created: AtomicU64::new(created),
             privileged: rustix::process::geteuid().is_root(),
             unsettled: Mutex::new(unsettled),
@@ -185,18 +198,54 @@ impl Tree {
         if st_ino == self.root_number { Ino::ROOT } else { Ino(st_ino) }
     }
 
-    /// Files may not be as long as the local file system lets them.
+    /// The length of files is limited, or watched.
     fn limits_length(&self) -> bool {
-        self.max_file_size != i64::MAX as u64
+        self.limits.max_file_size.is_some()
+    }
+
+    /// The limits of the namespace.
+    pub fn given_limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Layout of a new file of a directory that says nothing of it.
+    pub fn default_layout(&self) -> Option<Layout> {
+        self.defaults.settle(self.data.len() as u32, 0).ok()
+    }
+
+    /// A file gets this long, or would have: told if that is beyond the limit.
+    fn note_length(&self, length: u64) {
+        let Some(most) = self.limits.max_file_size.filter(|most| length > most.0) else { return };
+        if self.limits.policies.file_size.logs() {
+            let (name, most) = (&self.name, most.0);
+            self.too_long.say(format_args!("a file of {name} of {length} bytes, the largest size is {most}"));
+        }
+    }
+
+    /// What was read and written since the namespace was made, but for what those have told who use it over a network.
+    pub fn moved(&self) -> Moved {
+        let moved = *self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        moved.and(*self.reported.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// One who used the tree does not any more, and read and wrote so much.
+    pub(crate) fn add_moved(&self, moved: Moved) {
+        let mut sum = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        *sum = sum.and(moved);
     }
 
     /// Counts a regular file that is about to be created.
     fn count_created(&self) -> Result<()> {
-        let below_limit = |created: u64| (created < self.max_files).then_some(created + 1);
-        match self.created.fetch_update(Relaxed, Relaxed, below_limit) {
-            Ok(_) => Ok(()),
-            Err(_) => Err(FsError::TooManyFiles),
+        let most = self.limits.max_files.unwrap_or(u64::MAX);
+        let policy = self.limits.policies.file_count;
+        let may_be = |created: u64| (created < most || !policy.refuses()).then_some(created + 1);
+        let counted = self.created.fetch_update(Relaxed, Relaxed, may_be);
+        let (Ok(created) | Err(created)) = counted;
+        if created >= most && policy.logs() {
+            self.too_many
+                .say(format_args!("{created} files were created in {}, the limit is {most}", self.name));
         }
+        counted.map(|_| ()).map_err(|_| FsError::TooManyFiles)
     }
 
     /// Takes the count back of a file that was not created after all.
@@ -226,6 +275,6 @@ impl Drop for Tree {
         if !is_walked || !self.unsettled().is_none() {
             self.home.walk_next_time();
         }
-        self.home.closed_namespace(&self.name, self.created.load(Relaxed));
+        self.home.closed_namespace(&self.name, self.created.load(Relaxed), self.moved());
     }
 }

@@ -23,6 +23,7 @@ use crate::ids::{FileIds, Loss};
 use crate::local::{FragmentSpec, NamespaceSpec, check_namespace_name, open_fragment, open_namespace};
 use crate::recover;
 use forebay_model::layout::SERVERS_MAX;
+use forebay_model::limits::WriteWindow;
 use forebay_wire::{DataService, FsError, Result, Sharing};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
@@ -87,7 +88,8 @@ impl NodeInstance {
         fragment.meter.start_at(state.used.first().copied().unwrap_or(0));
         let ids = FileIds::start(&fragment, state.next_file, Loss::Hidden)?;
         let fragment = Arc::new(fragment);
-        let home = Home::new(fragment.clone(), spec.position, ids, state.created, walked);
+        let counters = (state.created, state.moved);
+        let home = Home::new(fragment.clone(), spec.position, ids, counters, walked);
         Ok(Arc::new(NodeInstance {
             fragment,
             home: Arc::new(home),
@@ -95,6 +97,11 @@ impl NodeInstance {
             servers: spec.servers,
             data: Mutex::default(),
         }))
+    }
+
+    /// What is written to the fragment is held against a window from now on. To be called before any namespace is opened.
+    pub fn limit_writes(&self, rule: WriteWindow) -> Result<()> {
+        self.fragment.limit_writes(rule, None)
     }
 
     /// The data of a namespace on this fragment; the directory is made when absent. All who ask get the same service while
@@ -129,6 +136,7 @@ impl NodeInstance {
         if open.values().any(|data| data.strong_count() > 0) {
             return Err(FsError::Busy);
         }
+        node.fragment.traffic.save(&node.fragment.root);
         node.home.close(vec![node.fragment.meter.used()])
     }
 }

@@ -7,6 +7,7 @@
 use crate::attr::Timestamp;
 use crate::error::Result;
 use crate::flags::{FallocateMode, SeekWhat};
+use crate::message::FragmentAccount;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -93,6 +94,9 @@ pub trait DataService: Send + Sync {
 
     /// Space of the fragment.
     fn space(&self) -> Result<FragmentSpace>;
+
+    /// What is counted of the fragment.
+    fn account(&self) -> Result<FragmentAccount>;
 
     /// Everything written so far is on disk afterwards.
     fn sync(&self) -> Result<()>;

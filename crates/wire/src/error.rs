@@ -32,6 +32,9 @@ pub enum FsError {
     /// More files would be created than the configuration allows.
     #[error("the limit on created files is reached")]
     TooManyFiles,
+    /// As much was written to a fragment as its write window allows.
+    #[error("as much was written as the write window allows")]
+    WriteWindow,
     /// Writing is switched off.
     #[error("the file system is read-only")]
     ReadOnly,

@@ -25,6 +25,7 @@ pub use lock::{
     HeldLock, LockFamily, LockKind, LockLimit, LockOwner, LockRange, LockRefusal, LockRequest, LockScope,
     LockService, WaitId,
 };
+pub use message::{FragmentAccount, Moved, TrafficAccount, WindowAccount};
 pub use metadata::{Directory, Loan, MetadataService, NewObject, Placement, Sharing, Stub, WriteLimits};
 pub use proof::Secret;
 pub use ticket::{Rights, Ticket, TicketKey};

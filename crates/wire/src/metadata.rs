@@ -9,6 +9,7 @@ use crate::data::FileId;
 use crate::entry::DirEntry;
 use crate::error::Result;
 use crate::flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
+use crate::message::Moved;
 use forebay_model::layout::Layout;
 use std::any::Any;
 use std::ffi::OsStr;
@@ -119,6 +120,12 @@ pub trait MetadataService: Send + Sync {
     fn give_back(&self) -> bool;
     /// Files created since the namespace was made.
     fn files_created(&self) -> u64;
+    /// What was read and written since this service is used, by the one who uses it; another report takes the place of
+    /// this.
+    fn report(&self, moved: Moved) -> Result<()> {
+        let _ = moved;
+        Ok(())
+    }
     /// All names and attributes are on disk afterwards.
     fn sync(&self) -> Result<()>;
 }
@@ -143,6 +150,10 @@ pub trait Stub: Send + Sync {
     fn was_written(&self, end: u64) -> Result<()>;
     /// Content of a striped file was changed without making it longer.
     fn was_changed(&self) -> Result<()>;
+    /// A write up to `end` was refused because the file would have been longer than the limit.
+    fn was_too_long(&self, end: u64) {
+        let _ = end;
+    }
     /// Takes the set-user-id bit away, and the set-group-id bit of an executable.
     fn drop_suid_sgid(&self) -> Result<()>;
     /// Length, times and attributes, and the content if it is inline, are on disk afterwards.

@@ -6,11 +6,11 @@
 //! time of the servers.
 
 use super::{InstanceFile, NodeError, read_secret, remote};
+use crate::account::InstanceAccount;
 use forebay_client::Volume;
 use forebay_client::remote::{Attached, Notices};
 use forebay_fuse::{CachePolicy, KernelCache, MountOptions, Mounted, Unmounter};
 use forebay_wire::Ino;
-use forebay_wire::message::Status;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -34,9 +34,13 @@ pub struct ClientMount {
 }
 
 /// Limits and accounting of the namespace that a file describes.
-pub fn status(file: &InstanceFile) -> Result<Status, NodeError> {
+pub fn status(file: &InstanceFile) -> Result<InstanceAccount, NodeError> {
     let attached = remote::attach(file, read_secret(&file.token_file)?)?;
-    attached.status().map_err(|source| NodeError::Status { instance: file.name.clone(), source })
+    let status = attached.status();
+    let mut status = status.map_err(|source| NodeError::Status { instance: file.name.clone(), source })?;
+    // Who asks is a client too, for that moment.
+    status.sessions = status.sessions.saturating_sub(1);
+    Ok(InstanceAccount::of_status(&file.namespace, file.home, status))
 }
 
 impl ClientMount {

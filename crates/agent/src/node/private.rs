@@ -35,7 +35,7 @@ mod tests {
         let spec = |name: &str, max_files| NamespaceSpec {
             name: name.to_owned(),
             layout: Default::default(),
-            limits: Limits { max_file_size: None, max_files: Some(max_files) },
+            limits: Limits { max_files: Some(max_files), ..Limits::default() },
         };
         vec![spec("c5", 5), spec("c5-n1-h0", 6)]
     }

@@ -504,7 +504,7 @@ fn namespace_spec(
         return Err(document.refuse_at(spanned.span().start, "namespace", value, error.to_string()));
     }
     let limits =
-        Limits { max_file_size: size("max_file_size", &file.max_file_size)?, max_files: file.max_files };
+        Limits { max_file_size: size("max_file_size", &file.max_file_size)?, max_files: file.max_files, ..Limits::default() };
     Ok(NamespaceSpec { name: document.name("name", &file.name)?, layout, limits })
 }
 
@@ -577,7 +577,7 @@ name = "c2"
         assert_eq!((instance.namespaces[0].home, instance.namespaces[1].home), (1, 0));
         let namespace = &instance.namespaces[0].spec;
         assert_eq!((namespace.layout.stripe_size, namespace.layout.substripes), (Some(1 << 20), Some(4)));
-        assert_eq!(namespace.limits, Limits { max_file_size: Some(Bytes(1 << 40)), max_files: Some(1000) });
+        assert_eq!(namespace.limits, Limits { max_file_size: Some(Bytes(1 << 40)), max_files: Some(1000), ..Limits::default() });
         assert_eq!(instance.namespaces[1].spec.layout, LayoutChoice::default());
     }
 

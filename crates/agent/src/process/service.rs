@@ -222,7 +222,11 @@ fn open_namespace(
     configuration: &crate::description::ConfigurationDescription,
     fragments: &Arc<Fragments>,
 ) -> Result<Namespace, ServiceError> {
-    let limits = Limits { max_file_size: configuration.max_file_size, max_files: configuration.max_files };
+    let limits = Limits {
+        max_file_size: configuration.max_file_size,
+        max_files: configuration.max_files,
+        ..Limits::default()
+    };
     let layout = LayoutChoice {
         stripe_size: Some(record.description.stripe_size.0),
         substripes: Some(record.description.substripes),

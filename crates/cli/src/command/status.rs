@@ -1,71 +1,169 @@
-//! `forebay status`: limits of an instance and how far they are used up.
+//! `forebay status`: what is stored in an instance, what was read and written, and how far its limits are used up.
+//!
+//! The names in the JSON are those of DataWarp's accounting (`get_accounting_data_json`) where it has one for the thing.
+//! `write_moving_avg` is what was written within the window so far, and `max_window_write` is the length of the window in
+//! seconds: so the original had it, whatever the names say. What is not counted is null.
 
 use crate::args::Status as Arguments;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::say;
+use forebay_agent::account::{FragmentUse, InstanceAccount, NamespaceAccount, WindowUse};
 use forebay_agent::node::InstanceFile;
 use forebay_model::capacity::format::exact;
+use forebay_model::limits::Policy;
 use forebay_model::units::Bytes;
-use forebay_wire::message::Status;
-use serde_json::json;
+use serde_json::{Value, json};
+use std::fmt::Write;
 
-/// No limit on the size of a file: the largest offset there is.
-const UNLIMITED: u64 = i64::MAX as u64;
+/// An instance and its accounting.
+struct Told {
+    id: u64,
+    name: String,
+    account: InstanceAccount,
+}
 
-/// Asks the servers and prints what they say.
+/// Asks whoever serves the instance, and prints what they say.
 pub fn status(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let file = InstanceFile::read(&arguments.instance)?;
-    let mut status = forebay_agent::node::status(&file)?;
-    // Who asks is a client too, for that moment.
-    status.sessions = status.sessions.saturating_sub(1);
-    let text =
-        if arguments.json { format!("{:#}\n", as_json(&file, &status)) } else { as_text(&file, &status) };
+    let told = over_the_network(arguments)?;
+    let text = if arguments.json { format!("{:#}\n", as_json(&told)) } else { as_text(&told) };
     say::answer(text).map_err(CommandError::Output)?;
     Ok(Exit::Success)
 }
 
-fn as_text(file: &InstanceFile, status: &Status) -> String {
-    let size = |bytes| exact(Bytes(bytes));
-    let largest =
-        if status.max_file_size == UNLIMITED { "no limit".into() } else { size(status.max_file_size) };
-    let files = match status.max_files {
-        Some(most) => format!("{} of {most}", status.files_created),
-        None => format!("{}, no limit", status.files_created),
-    };
-    let used = status.capacity.saturating_sub(status.free);
-    let lines = [
-        ("instance", format!("{} ({})", file.name, file.id)),
-        ("namespace", file.namespace.clone()),
-        ("servers", file.servers.len().to_string()),
-        ("capacity", size(status.capacity)),
-        ("used", size(used)),
-        ("free", size(status.free)),
-        ("largest file", largest),
-        ("files created", files),
-        ("clients", status.sessions.to_string()),
-        ("open files", format!("{}, {} for writing", status.open_files, status.written_files)),
-    ];
-    lines.iter().map(|(key, value)| format!("{key:<14}{value}\n")).collect()
+fn over_the_network(arguments: &Arguments) -> Result<Told, CommandError> {
+    let file = InstanceFile::read(&arguments.instance)?;
+    let account = forebay_agent::node::status(&file)?;
+    Ok(Told { id: file.id.0, name: file.name, account })
 }
 
-/// The names of DataWarp's accounting where it has one for the thing.
-fn as_json(file: &InstanceFile, status: &Status) -> serde_json::Value {
+fn size(bytes: u64) -> String {
+    exact(Bytes(bytes))
+}
+
+fn or_not(bytes: Option<u64>) -> String {
+    bytes.map_or("not counted".into(), size)
+}
+
+fn sum(fragments: &[FragmentUse], of: fn(&FragmentUse) -> u64) -> u64 {
+    fragments.iter().map(of).sum()
+}
+
+fn as_text(told: &Told) -> String {
+    let mut text = String::new();
+    let fragments = &told.account.fragments;
+    let (capacity, used) = (sum(fragments, |one| one.capacity), sum(fragments, |one| one.used));
+    line(&mut text, "instance", format!("{} ({})", told.name, told.id));
+    line(&mut text, "servers", fragments.len());
+    line(&mut text, "capacity", size(capacity));
+    line(&mut text, "used", size(used));
+    line(&mut text, "free", size(capacity.saturating_sub(used)));
+    told.account.namespaces.iter().for_each(|namespace| namespace_as_text(&mut text, namespace));
+    (0..).zip(fragments).for_each(|(at, fragment)| fragment_as_text(&mut text, at, fragment));
+    text
+}
+
+fn line(text: &mut String, key: &str, value: impl std::fmt::Display) {
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "{key:<16}{value}");
+}
+
+fn namespace_as_text(text: &mut String, namespace: &NamespaceAccount) {
+    line(text, "namespace", &namespace.name);
+    let limit = |most: Option<String>, policy: Policy| match most {
+        Some(most) => format!("{most}{}", said(policy)),
+        None => "no limit".into(),
+    };
+    line(text, "  largest file", limit(namespace.max_file_size.map(size), namespace.file_size_policy));
+    let created = namespace.files_created.map_or("not counted".into(), |files| files.to_string());
+    let most = limit(namespace.max_files.map(|most| format!("of {most}")), namespace.file_count_policy);
+    line(text, "  files created", format!("{created}, {most}").replace(", of", " of"));
+    if let Some(moved) = namespace.moved {
+        line(text, "  read", format!("{}, up to offset {}", size(moved.bytes_read), moved.max_offset_read));
+        let written = (size(moved.bytes_written), moved.max_offset_written);
+        line(text, "  written", format!("{}, up to offset {}", written.0, written.1));
+    }
+    if let Some(clients) = namespace.clients {
+        line(text, "  clients", clients);
+    }
+    if let Some((open, written)) = namespace.open {
+        line(text, "  open files", format!("{open}, {written} for writing"));
+    }
+}
+
+fn said(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Log => " (more is logged)",
+        Policy::Error => "",
+        Policy::Both => " (more is refused and logged)",
+    }
+}
+
+fn fragment_as_text(text: &mut String, at: u32, fragment: &FragmentUse) {
+    line(text, "fragment", format!("{at} on {}", fragment.node));
+    line(text, "  used", format!("{} of {}", size(fragment.used), size(fragment.capacity)));
+    line(text, "  read", or_not(fragment.bytes_read));
+    line(text, "  written", or_not(fragment.bytes_written));
+    if let Some(window) = &fragment.window {
+        let WindowUse { length_s, limit, written, high_water, policy } = *window;
+        let (written, limit, high) = (size(written), size(limit), size(high_water));
+        let policy = said(policy);
+        let window = format!("{written} of {limit} within {length_s} s, at most {high} ever{policy}");
+        line(text, "  write window", window);
+    }
+}
+
+fn as_json(told: &Told) -> Value {
+    let InstanceAccount { namespaces, fragments } = &told.account;
     json!({
-        "realm_id": file.id.0,
-        "instance": file.name,
-        "server_count": file.servers.len(),
-        "namespace_count": 1,
-        "capacity_max": status.capacity,
-        "capacity_used": status.capacity.saturating_sub(status.free),
-        "namespaces": [{
-            "namespace_id": file.namespace,
-            "file_size_limit": (status.max_file_size != UNLIMITED).then_some(status.max_file_size),
-            "files_create_threshold": status.max_files,
-            "files_created": status.files_created,
-            "clients": status.sessions,
-            "open_files": status.open_files,
-            "written_files": status.written_files,
-        }],
+        "realm_id": told.id,
+        "instance": told.name,
+        "server_count": fragments.len(),
+        "namespace_count": namespaces.len(),
+        "capacity_max": sum(fragments, |one| one.capacity),
+        "capacity_used": sum(fragments, |one| one.used),
+        "namespaces": namespaces.iter().map(namespace_as_json).collect::<Vec<_>>(),
+        "fragments": fragments.iter().map(fragment_as_json).collect::<Vec<_>>(),
+    })
+}
+
+fn namespace_as_json(namespace: &NamespaceAccount) -> Value {
+    let moved = namespace.moved;
+    json!({
+        "namespace_id": namespace.name,
+        "stripe_size": namespace.layout.map(|layout| layout.0),
+        "stripe_width": namespace.layout.map(|layout| layout.1),
+        "substripe_size": namespace.layout.map(|layout| layout.0),
+        "substripe_width": namespace.layout.map(|layout| layout.2),
+        "file_size_limit": namespace.max_file_size,
+        "file_size_policy": namespace.file_size_policy.name(),
+        "files_create_threshold": namespace.max_files,
+        "files_create_policy": namespace.file_count_policy.name(),
+        "files_created": namespace.files_created,
+        "bytes_read": moved.map(|moved| moved.bytes_read),
+        "bytes_written": moved.map(|moved| moved.bytes_written),
+        "max_offset_read": moved.map(|moved| moved.max_offset_read),
+        "max_offset_written": moved.map(|moved| moved.max_offset_written),
+        "clients": namespace.clients,
+        "open_files": namespace.open.map(|open| open.0),
+        "written_files": namespace.open.map(|open| open.1),
+    })
+}
+
+fn fragment_as_json(fragment: &FragmentUse) -> Value {
+    let window = &fragment.window;
+    json!({
+        "server_hostname": fragment.node,
+        "fs_capacity": fragment.capacity,
+        "capacity_max": fragment.capacity,
+        "capacity_used": fragment.used,
+        "bytes_read": fragment.bytes_read,
+        "bytes_written": fragment.bytes_written,
+        "files_created": fragment.files_created,
+        "write_limit": window.map(|window| window.limit),
+        "write_limit_policy": window.map(|window| window.policy.name()),
+        "write_moving_avg": window.map(|window| window.written),
+        "write_high_water": window.map(|window| window.high_water),
+        "max_window_write": window.map(|window| window.length_s),
     })
 }

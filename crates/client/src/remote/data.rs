@@ -9,8 +9,8 @@ use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience};
 use super::tickets::Tickets;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, SPANS_MAX};
 use forebay_wire::{
-    DataService, Extent, FallocateMode, FileId, FragmentSpace, FsError, Listing, Result, SeekWhat, Share,
-    Span, Ticket,
+    DataService, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError, Listing, Result,
+    SeekWhat, Share, Span, Ticket,
 };
 use std::collections::HashMap;
 use std::io::IoSliceMut;
@@ -113,6 +113,13 @@ impl DataService for RemoteData {
     fn space(&self) -> Result<FragmentSpace> {
         match self.server.ask(&DataRequest::Space, &[], &mut Sink::Nothing)? {
             Reply::FragmentSpace { space } => Ok(space),
+            _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn account(&self) -> Result<FragmentAccount> {
+        match self.server.ask(&DataRequest::Account, &[], &mut Sink::Nothing)? {
+            Reply::Account { account } => Ok(account),
             _ => Err(NOT_UNDERSTOOD),
         }
     }

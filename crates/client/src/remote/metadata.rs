@@ -9,7 +9,7 @@ use forebay_wire::message::{
     AttributeName, AttributeValue, Credentials, MetadataRequest, Name, Opened, Reply, Target,
 };
 use forebay_wire::{
-    Attr, Caller, Directory, FsError, Ino, MetadataService, NewObject, OpenFlags, RenameMode, Result,
+    Attr, Caller, Directory, FsError, Ino, MetadataService, Moved, NewObject, OpenFlags, RenameMode, Result,
     SetAttr, Sharing, Stub, WriteLimits, XattrMode,
 };
 use std::ffi::OsStr;
@@ -225,6 +225,13 @@ impl MetadataService for RemoteMetadata {
             self.created.store(bytes, Relaxed);
         }
         self.created.load(Relaxed)
+    }
+
+    fn report(&self, moved: Moved) -> Result<()> {
+        match self.home.ask(&MetadataRequest::Report { moved })? {
+            Reply::Done => Ok(()),
+            _ => Err(NOT_UNDERSTOOD),
+        }
     }
 
     fn sync(&self) -> Result<()> {

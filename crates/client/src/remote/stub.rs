@@ -90,6 +90,11 @@ impl Stub for RemoteStub {
         self.order(&MetadataRequest::WasWritten { handle: self.handle, end: 0 })
     }
 
+    /// It is only for the server's log.
+    fn was_too_long(&self, end: u64) {
+        let _ = self.order(&MetadataRequest::TooLong { handle: self.handle, end });
+    }
+
     fn drop_suid_sgid(&self) -> Result<()> {
         self.order(&MetadataRequest::DropSetId { handle: self.handle })
     }

@@ -66,6 +66,7 @@ impl Volume {
         let room = self.max_file_size.min(OFFSET_MAX).saturating_sub(offset);
         let wanted = usize::try_from(room).unwrap_or(usize::MAX).min(data.len());
         if wanted == 0 {
+            open.stub.was_too_long(offset.saturating_add(data.len() as u64));
             return Err(FsError::FileTooLarge);
         }
         if kill_suid_sgid {
@@ -105,6 +106,7 @@ impl Volume {
             return Err(FsError::InvalidArgument);
         }
         if end > self.max_file_size && !mode.contains(FallocateMode::KEEP_SIZE) {
+            open.stub.was_too_long(end);
             return Err(FsError::FileTooLarge);
         }
         let is_shared = self.sharing() == Sharing::Shared;

@@ -1,8 +1,8 @@
 //! Descriptors of substripe files that are given to a client on the same machine, which then reads and writes them without
 //! a word to the service.
 //!
-//! Descriptors to write with are given only where the size of the fragment is enforced by the file system below: nothing
-//! counts what is written through them. The service does not know when that happens either, so a file given for writing
+//! Descriptors to write with are given only where the size of the fragment is enforced by the file system below and there
+//! is no write window: nothing counts what is written through them. The service does not know when that happens either, so a file given for writing
 //! is synced as a whole, by name ([`LocalData::sync_given`]), not by what the share remembers.
 //!
 //! Order of events: a substripe file that is to be made is made as by a first write ([`crate::data`]), then opened again
@@ -27,7 +27,7 @@ impl LocalData {
     ) -> Result<Vec<(u32, OwnedFd)>> {
         if write {
             self.fragment.writable()?;
-            if self.fragment.meter.counts() {
+            if self.fragment.counts_writes() {
                 return Err(FsError::Unsupported);
             }
         }

@@ -80,8 +80,8 @@ impl LocalShare {
             match &*slot.state.read().unwrap_or_else(PoisonError::into_inner) {
                 State::Open(fd) => {
                     slot.lately_used.store(true, Relaxed);
-                    let meter = &service.fragment.meter;
-                    let content = Content { fd: fd.as_fd(), accounting: &slot.accounting, meter };
+                    let fragment = &service.fragment;
+                    let content = Content { fd: fd.as_fd(), accounting: &slot.accounting, fragment };
                     return operation(content, slot).map(Some);
                 }
                 State::Absent if !make => return Ok(None),
@@ -104,8 +104,8 @@ impl LocalShare {
             match &*slot.state.write().unwrap_or_else(PoisonError::into_inner) {
                 State::Open(fd) => {
                     slot.lately_used.store(true, Relaxed);
-                    let meter = &service.fragment.meter;
-                    let done = operation(Content { fd: fd.as_fd(), accounting: &slot.accounting, meter });
+                    let fragment = &service.fragment;
+                    let done = operation(Content { fd: fd.as_fd(), accounting: &slot.accounting, fragment });
                     slot.dirty.store(true, Relaxed);
                     return done;
                 }
@@ -298,7 +298,7 @@ impl Share for LocalShare {
     fn lend(&self) -> Result<Option<OwnedFd>> {
         let service = &*self.service;
         service.fragment.writable()?;
-        if self.slots.len() != 1 || service.fragment.meter.counts() {
+        if self.slots.len() != 1 || service.fragment.counts_writes() {
             return Ok(None);
         }
         self.with(service, 0, true, |content, slot| {

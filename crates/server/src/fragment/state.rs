@@ -30,12 +30,20 @@ pub(crate) struct State {
     pub(crate) used: Vec<u64>,
     /// Files created, by namespace.
     pub(crate) created: BTreeMap<String, u64>,
+    /// What was read and written by users of a namespace: bytes read and written, ends of the furthest read and write.
+    #[serde(default)]
+    pub(crate) moved: BTreeMap<String, [u64; 4]>,
 }
 
 impl State {
     /// These counters, neither open nor closed.
     pub(crate) fn counters(next_file: u64, used: Vec<u64>, created: BTreeMap<String, u64>) -> State {
         State { next_file, used, created, ..State::default() }
+    }
+
+    /// With what was read and written.
+    pub(crate) fn and_moved(self, moved: BTreeMap<String, [u64; 4]>) -> State {
+        State { moved, ..self }
     }
 }
 

@@ -91,8 +91,11 @@ impl Tree {
             return Err(FsError::InvalidArgument);
         }
         let stub = self.open_stub(ino)?;
-        if size > self.max_file_size && size > stub.size()? {
-            return Err(FsError::FileTooLarge);
+        if size > stub.size()? {
+            self.note_length(size);
+            if size > self.max_file_size {
+                return Err(FsError::FileTooLarge);
+            }
         }
         let Some((file, layout)) = stub.annotation().striped else {
             return stub.set_inline_length(size);

@@ -128,6 +128,7 @@ impl LocalStub {
         let stat = self.stat()?;
         let now = Now::of(&stat, reach, live.base.as_ref());
         if now.size > stat.st_size as u64 {
+            self.tree().note_length(now.size);
             rustix::fs::ftruncate(self.descriptor(), now.size).map_err(host("grow a stub"))?;
         }
         if now.size > stat.st_size as u64 || now.mtime != mtime_of(&stat) {
@@ -326,6 +327,10 @@ impl Stub for OpenFile {
 
     fn drop_suid_sgid(&self) -> Result<()> {
         self.stub.drop_suid_sgid()
+    }
+
+    fn was_too_long(&self, end: u64) {
+        self.stub.was_too_long(end);
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {

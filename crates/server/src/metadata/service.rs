@@ -8,15 +8,15 @@ use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::host::host;
 use forebay_wire::{
-    Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, RenameMode,
-    Result, SetAttr, Sharing, Stub, WriteLimits, XattrMode,
+    Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, Moved, NewObject, OpenFlags,
+    RenameMode, Result, SetAttr, Sharing, Stub, WriteLimits, XattrMode,
 };
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Arc, PoisonError};
 
 const STUB: OFlags = OFlags::NONBLOCK.union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
 
@@ -179,6 +179,11 @@ impl MetadataService for Tree {
 
     fn files_created(&self) -> u64 {
         self.created.load(Relaxed)
+    }
+
+    fn report(&self, moved: Moved) -> Result<()> {
+        *self.reported.lock().unwrap_or_else(PoisonError::into_inner) = moved;
+        Ok(())
     }
 
     fn sync(&self) -> Result<()> {

@@ -168,8 +168,8 @@ impl LocalStub {
 
     /// The content of an inline file.
     fn content(&self) -> Content<'_> {
-        let meter = &self.tree.fragment().meter;
-        Content { fd: self.fd.as_fd(), accounting: &self.accounting, meter }
+        let fragment = self.tree.fragment();
+        Content { fd: self.fd.as_fd(), accounting: &self.accounting, fragment }
     }
 
     fn is_inline(&self) -> bool {
@@ -265,6 +265,7 @@ impl Stub for LocalStub {
         let _together = self.together();
         self.tree.fragment().writable()?;
         let end = self.size_now()?;
+        self.tree.note_length(end.saturating_add(data.len() as u64));
         Ok((end, self.inline()?.write(end, data)?))
     }
 
@@ -284,6 +285,7 @@ impl Stub for LocalStub {
         if end > self.size.load(SeqCst) {
             let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
             if end > self.size.load(SeqCst) {
+                self.tree.note_length(end);
                 rustix::fs::ftruncate(&self.fd, end).map_err(host("grow a stub"))?;
                 self.size.store(end, SeqCst);
             }
@@ -302,6 +304,10 @@ impl Stub for LocalStub {
         // The next read comes after this.
         self.marked_read.store(NEVER, Relaxed);
         Ok(())
+    }
+
+    fn was_too_long(&self, end: u64) {
+        self.tree.note_length(end);
     }
 
     fn drop_suid_sgid(&self) -> Result<()> {
@@ -328,7 +334,7 @@ impl Stub for LocalStub {
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {
         let unlimited = !self.tree.limits_length();
-        let uncounted = !self.tree.fragment().meter.counts();
+        let uncounted = !self.tree.fragment().counts_writes();
         (unlimited && uncounted && self.is_inline()).then(|| self.fd.clone())
     }
 
@@ -343,6 +349,7 @@ impl Stub for LocalStub {
     fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
         let _together = self.together();
         self.tree.fragment().writable()?;
+        self.tree.note_length(offset.saturating_add(data.len() as u64));
         self.inline()?.write(offset, data)
     }
 
@@ -377,7 +384,11 @@ impl Stub for LocalStub {
                 Err(errno) => Err(host("copy a range")(errno)),
             }
         };
-        content.claimed(length, end, copy)
+        to.tree.note_length(end);
+        to.tree.fragment().writing(length, || {
+            let copied = content.claimed(length, end, copy);
+            (copied, copied.ok().flatten().unwrap_or(0))
+        })
     }
 
     fn as_any(&self) -> &dyn Any {

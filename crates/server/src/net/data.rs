@@ -133,6 +133,7 @@ impl<'a> Content<'a> {
             DataRequest::Extents { file, substripes } => {
                 Ok(Reply::Extents { extents: data.extents(file, substripes)? })
             }
+            DataRequest::Account => Ok(Reply::Account { account: data.account()? }),
             DataRequest::List { cookie } => {
                 let listing = data.list(cookie)?;
                 Ok(Reply::Substripes { files: listing.entries, next: listing.next })

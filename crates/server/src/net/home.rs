@@ -16,7 +16,7 @@ use super::session::{Holdings, Session};
 use crate::locks::{self, LockLimits, LockTable};
 use forebay_wire::message::{CallbackRequest, Changed, Reply, SessionId};
 use forebay_wire::ticket::TicketKey;
-use forebay_wire::{FsError, Ino, LockRefusal, MetadataService, WaitId};
+use forebay_wire::{FsError, Ino, LockRefusal, MetadataService, Moved, WaitId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -213,6 +213,8 @@ impl Home {
             members.by_number.remove(&session.number);
         }
         self.release(session);
+        // Not so when the server ends: the session may come back and tell it once more.
+        self.hosted.metadata.add_moved(session.moved());
         // If it cannot be taken out, the next start awaits it once more; nothing worse.
         let _ = self.recovery.ended(session.id);
     }
@@ -234,6 +236,12 @@ impl Home {
         for ino in references.into_keys() {
             self.hosted.metadata.forget(ino, 1);
         }
+    }
+
+    /// What was read and written in the namespace, as far as its clients have told.
+    pub(crate) fn moved(&self) -> Moved {
+        let living = self.clients().into_iter().map(|(session, _)| session.moved());
+        living.fold(self.hosted.metadata.moved(), Moved::and)
     }
 
     /// Sessions, their open files, and the files of which one is open for writing.

@@ -138,6 +138,14 @@ impl Asking<'_> {
                 self.home.recovery.is_back(self.session.id);
                 Ok(done(()))
             }
+            R::Report { moved } => {
+                self.session.report(moved);
+                Ok(done(()))
+            }
+            R::TooLong { handle, end } => {
+                self.session.file(handle)?.stub.was_too_long(end);
+                Ok(done(()))
+            }
             R::Goodbye => {
                 self.home.goodbye(self.session);
                 Ok(done(()))
@@ -216,11 +224,19 @@ impl Asking<'_> {
         let space = self.space()?;
         let (sessions, open_files, written_files) = self.home.usage();
         let block = u64::from(space.block_size);
+        let tree = &self.home.hosted.metadata;
+        let limits = tree.given_limits();
+        let fragments = self.home.hosted.data.iter().map(|data| data.account()).collect::<Result<_>>()?;
         Ok(Status {
             capacity: space.blocks * block,
             free: space.blocks_free * block,
-            max_file_size: self.hosted.namespace.max_file_size,
-            max_files: self.home.hosted.max_files,
+            max_file_size: limits.max_file_size.map(|size| size.0),
+            file_size_policy: limits.policies.file_size,
+            max_files: limits.max_files,
+            file_count_policy: limits.policies.file_count,
+            moved: self.home.moved(),
+            layout: tree.default_layout(),
+            fragments,
             files_created: self.tree().files_created(),
             sessions,
             open_files,

@@ -11,7 +11,7 @@ use super::outbox::Outbox;
 use super::slots::Slots;
 use crate::locks;
 use forebay_wire::message::{CallbackRequest, Credentials, Reply, SessionId};
-use forebay_wire::{Directory, FsError, Ino, OpenFlags, Result, Stub};
+use forebay_wire::{Directory, FsError, Ino, Moved, OpenFlags, Result, Stub};
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -105,12 +105,24 @@ pub(crate) struct Session {
     pub(crate) slots: Slots<Answer>,
     pub(crate) outbox: Outbox<CallbackRequest>,
     holdings: Mutex<Holdings>,
+    moved: Mutex<Moved>,
 }
 
 impl Session {
     pub(crate) fn new(id: SessionId, number: locks::Session, node: String, came_back: bool) -> Session {
         let (slots, outbox) = (Slots::new(), Outbox::new());
-        Session { id, number, node, came_back, slots, outbox, holdings: Mutex::default() }
+        let (holdings, moved) = (Mutex::default(), Mutex::default());
+        Session { id, number, node, came_back, slots, outbox, holdings, moved }
+    }
+
+    /// The client says what it has read and written since the session began.
+    pub(crate) fn report(&self, moved: Moved) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = moved;
+    }
+
+    /// What it said last.
+    pub(crate) fn moved(&self) -> Moved {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, Holdings> {

@@ -13,7 +13,9 @@
 //! Any thread may call; the lock is held for memory operations only.
 
 use crate::node::NodeData;
-use forebay_wire::{DataService, Extent, FileId, FragmentSpace, FsError, Listing, Result, Share};
+use forebay_wire::{
+    DataService, Extent, FileId, FragmentAccount, FragmentSpace, FsError, Listing, Result, Share,
+};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
@@ -154,6 +156,10 @@ impl DataService for ServedData {
 
     fn space(&self) -> Result<FragmentSpace> {
         self.data.space()
+    }
+
+    fn account(&self) -> Result<FragmentAccount> {
+        self.data.account()
     }
 
     fn sync(&self) -> Result<()> {

@@ -62,6 +62,8 @@ messages! {
         Extents = 0x0284 { file: FileId, substripes: u32, },
         /// Peers: the substripe files there are, after a cookie (0: from the start). Reply: `Substripes`.
         List = 0x0285 { cookie: u64, },
+        /// Peers: what is counted of the fragment. Reply: `Account`.
+        Account = 0x0286,
     }
 }
 

@@ -69,4 +69,5 @@ codes! {
     29 = Deadlock,
     30 = Interrupted,
     31 = NoLocks,
+    32 = WriteWindow,
 }

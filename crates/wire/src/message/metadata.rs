@@ -7,6 +7,7 @@
 //! Data goes beside the fields, in what the frame carries: the bytes to write in [`MetadataRequest::WriteInline`] and
 //! [`MetadataRequest::AppendInline`]; the replies to reads, listings, links and attributes the same way.
 
+use super::account::Moved;
 use super::codec::{AttributeName, AttributeValue, DecodeError, Field, Item, Name, Reader, Target};
 use super::record::{messages, record};
 use super::values::Credentials;
@@ -194,6 +195,10 @@ messages! {
         ReclaimDone = 0x012f,
         /// The session ends: everything it holds is released. Reply: `Done`.
         Goodbye = 0x0130,
+        /// What the session read and wrote since it began; another one takes the place of this. Reply: `Done`.
+        Report = 0x0131 { moved: Moved, },
+        /// A write that would have made an open file longer than the limit was refused by the client. Reply: `Done`.
+        TooLong = 0x0132 { handle: u64, end: u64, },
     }
 }
 

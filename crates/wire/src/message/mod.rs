@@ -8,6 +8,7 @@
 //! makes. Bytes that are no message are a [`DecodeError`]; after any but [`DecodeError::UnknownKind`] the connection
 //! cannot go on. Pure: any thread. The bytes of version 1 are kept in `tests/golden/version1.txt`.
 
+mod account;
 mod callback;
 mod codec;
 mod data;
@@ -22,6 +23,7 @@ mod reply;
 mod tests;
 mod values;
 
+pub use account::{FragmentAccount, Moved, TrafficAccount, WindowAccount};
 pub use callback::{CallbackRequest, Changed};
 pub use codec::{
     ATTRIBUTE_NAME_MAX, ATTRIBUTE_VALUE_MAX, AttributeName, AttributeValue, Bytes, DecodeError, Field, Item,

@@ -1,5 +1,6 @@
 //! The answers of metadata and data services.
 
+use super::account::{FragmentAccount, Moved};
 use super::codec::{DecodeError, Field, Reader};
 use super::record::{messages, record};
 use crate::attr::{Attr, Ino, Statfs};
@@ -8,6 +9,8 @@ use crate::error::FsError;
 use crate::lock::HeldLock;
 use crate::metadata::Placement;
 use crate::ticket::Ticket;
+use forebay_model::layout::Layout;
+use forebay_model::limits::Policy;
 
 record! {
     /// An open file.
@@ -26,18 +29,28 @@ record! {
 
 record! {
     /// Limits and accounting of a namespace.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[derive(Clone, Debug, Default, PartialEq, Eq)]
     pub struct Status {
         /// Capacity over all servers, in bytes.
         pub capacity: u64,
         /// Free of it.
         pub free: u64,
-        /// Longest file in bytes.
-        pub max_file_size: u64,
+        /// Longest file in bytes; none: no limit.
+        pub max_file_size: Option<u64>,
+        /// What happens to longer ones.
+        pub file_size_policy: Policy,
         /// Most files that may be created; none: no limit.
         pub max_files: Option<u64>,
+        /// What happens to more.
+        pub file_count_policy: Policy,
         /// Files created so far.
         pub files_created: u64,
+        /// What clients read and wrote, as far as they have told.
+        pub moved: Moved,
+        /// Layout of a new file.
+        pub layout: Option<Layout>,
+        /// The fragments, in the order of the servers.
+        pub fragments: Vec<FragmentAccount>,
         /// Clients.
         pub sessions: u32,
         /// Open files of all of them.
@@ -96,6 +109,8 @@ messages! {
         Extents = 0x8013 { extents: Vec<Extent>, },
         /// Substripe files; `next`: the cookie to go on from, none at the end.
         Substripes = 0x8014 { files: Vec<Listed>, next: Option<u64>, },
+        /// What is counted of a fragment.
+        Account = 0x8017 { account: FragmentAccount, },
         /// The request is none of this version, or not for this connection; the connection stays usable.
         Unsupported = 0x8015 { kind: u16, },
         /// What was sent makes no sense; the connection ends.
