@@ -43,6 +43,8 @@ pub enum Command {
     Config(PoolArguments),
     /// Serve this machine's part of instances to the nodes of a cluster; --config names the server's configuration.
     Serve(ServeNode),
+    /// Allocate the burst buffer of a cluster; --config names the configuration [default: /etc/forebay/controller.toml].
+    Controller(Controller),
     /// Mount a namespace of an instance that servers serve.
     Mount(Mount),
     /// Unmount what `forebay mount` mounted.
@@ -225,6 +227,14 @@ pub struct Recover {
 /// `forebay serve`
 #[derive(Args, Debug)]
 pub struct ServeNode {
+    /// Print the effective configuration and do nothing.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// `forebay controller`
+#[derive(Args, Debug)]
+pub struct Controller {
     /// Print the effective configuration and do nothing.
     #[arg(long)]
     pub print_config: bool,

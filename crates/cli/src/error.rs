@@ -10,6 +10,7 @@ use crate::state_dir::StateDirError;
 use forebay_agent::AgentError;
 use forebay_agent::node::NodeError;
 use forebay_controller::error::{OfferError, RegistryError, SetupError};
+use forebay_controller::service::{ConfigError as ConfigRefused, ServiceError, StoreError};
 use forebay_wire::FsError;
 use std::io;
 use std::path::PathBuf;
@@ -23,6 +24,12 @@ pub enum CommandError {
     /// The configuration is refused.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The configuration of the controller is refused.
+    #[error(transparent)]
+    ControllerConfig(#[from] ConfigRefused),
+    /// The controller cannot start, or cannot go on.
+    #[error(transparent)]
+    Service(#[from] ServiceError),
     /// The registry cannot be used.
     #[error(transparent)]
     Registry(#[from] RegistryError),
@@ -147,7 +154,15 @@ impl CommandError {
             CommandError::Node(
                 NodeError::Fragment { .. } | NodeError::Start(_) | NodeError::Host(_) | NodeError::Mount(_),
             ) => Exit::SetUp,
-            CommandError::Config(_) | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
+            CommandError::Config(_)
+            | CommandError::ControllerConfig(_)
+            | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
+            CommandError::Service(
+                ServiceError::Listen { .. }
+                | ServiceError::Munge(_)
+                | ServiceError::Store(StoreError::InUse { .. }),
+            ) => Exit::Unavailable,
+            CommandError::Service(ServiceError::Restore(_)) => Exit::Configuration,
             CommandError::Directives(_) | CommandError::Refused { .. } => Exit::Directives,
             CommandError::Setup { source: SetupError::Registry(_), .. } => Exit::Software,
             CommandError::Setup { .. } | CommandError::NoNode(_) | CommandError::Offer(_) => {
@@ -156,6 +171,7 @@ impl CommandError {
             CommandError::Agent(_) => Exit::SetUp,
             CommandError::FileSystem { source: FsError::Busy, .. } => Exit::Unavailable,
             CommandError::Registry(_)
+            | CommandError::Service(_)
             | CommandError::FileSystem { .. }
             | CommandError::File { .. }
             | CommandError::Output(_)

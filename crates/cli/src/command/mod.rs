@@ -2,6 +2,7 @@
 
 pub mod check;
 pub mod config;
+pub mod controller;
 pub mod fsck;
 pub mod mount;
 pub mod persistent;
@@ -35,6 +36,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Recover(recover) => recover::recover(places, &recover),
         Command::Config(pool) => config::config(places, &pool),
         Command::Serve(serve) => serve::serve(places, &serve),
+        Command::Controller(controller) => controller::controller(places, &controller),
         Command::Mount(mount) => mount::mount(&mount),
         Command::Status(status) => status::status(&status),
         Command::Umount(umount) => umount::umount(&umount),

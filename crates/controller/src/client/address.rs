@@ -46,6 +46,9 @@ pub enum AddressError {
 #[serde(deny_unknown_fields)]
 struct File {
     controller: String,
+    /// Where `dw_wlm_cli` writes its log, which is nothing to this crate.
+    #[serde(rename = "log")]
+    _log: Option<PathBuf>,
 }
 
 impl Address {
@@ -116,7 +119,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("client.toml");
         assert_eq!(Address::named_by(None, &path), Ok(None));
-        std::fs::write(&path, "controller = \"head:4040\"\n").unwrap();
+        std::fs::write(&path, "controller = \"head:4040\"\nlog = \"/var/log/wlm\"\n").unwrap();
         assert_eq!(Address::named_by(None, &path), Ok(Some(Address::Tcp("head:4040".into()))));
         let variable = std::ffi::OsStr::new("unix:/run/x.sock");
         assert_eq!(Address::named_by(Some(variable), &path), Ok(Some(Address::Unix("/run/x.sock".into()))));

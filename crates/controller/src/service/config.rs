@@ -156,8 +156,10 @@ impl Config {
     /// # Errors
     /// [`ConfigError`].
     pub fn parse(text: &str, path: &Path) -> Result<Config, ConfigError> {
-        let file: File = toml::from_str(text)
-            .map_err(|error| ConfigError::Syntax { path: path.to_owned(), reason: error.to_string() })?;
+        let file: File = toml::from_str(text).map_err(|error| ConfigError::Syntax {
+            path: path.to_owned(),
+            reason: error.to_string().trim_end().into(),
+        })?;
         resolve(file).map_err(|(key, problem)| ConfigError::Value { path: path.to_owned(), key, problem })
     }
 

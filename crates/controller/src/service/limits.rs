@@ -17,9 +17,9 @@ pub const MAX_HEADERS: usize = 64;
 /// The head of a request has to come within this time; an idle connection is closed after it.
 pub const HEAD_TIME: Duration = Duration::from_secs(10);
 /// The body has to come within this time.
-pub const BODY_TIME: Duration = Duration::from_secs(30);
+pub const BODY_TIME: Duration = Duration::from_secs(20);
 /// Something of an answer has to be taken within this time.
-pub const TAKE_TIME: Duration = Duration::from_secs(30);
+pub const TAKE_TIME: Duration = Duration::from_secs(20);
 /// Largest body of an ordinary user.
 pub const MAX_USER_BODY: usize = 256 * 1024;
 /// Largest body of the workload manager, an agent or an operator: a job with the most stagings of long paths, or a node

@@ -4,4 +4,6 @@
 
 mod agent;
 mod basics;
+mod kill;
 mod place;
+mod process;
