@@ -119,8 +119,8 @@ impl Host {
         Ok(self.up()?.keeper())
     }
 
-    pub(super) fn start_namespaces(&mut self) -> Result<(), ClusterError> {
-        self.namespaces = Some(Namespaces::start(&self.id.to_string(), &self.directory)?);
+    pub(super) fn start_namespaces(&mut self, beside: Option<&Namespaces>) -> Result<(), ClusterError> {
+        self.namespaces = Some(Namespaces::start(&self.id.to_string(), &self.directory, beside)?);
         // Process numbers are the host's own, so `/proc` has to be.
         self.success(Command::new("mount").args(["-t", "proc", "proc", "/proc"]), TOOL_LIMIT).map(drop)
     }

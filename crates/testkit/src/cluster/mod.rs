@@ -73,7 +73,8 @@ impl Cluster {
         Cluster::build_hosts(plan, false)
     }
 
-    /// The same with one more, [`HostId::Control`].
+    /// The same with one more, [`HostId::Control`]. The hosts share System V memory, by which MPI talks between them: its end
+    /// over TCP hangs now and then on a busy machine.
     pub fn build_ruled(plan: &Plan) -> Result<Cluster, ClusterError> {
         Cluster::build_hosts(plan, true)
     }
@@ -165,7 +166,7 @@ impl Cluster {
     pub fn boot(&mut self, id: HostId) -> Result<(), ClusterError> {
         let position = self.position(id);
         let host = &mut self.hosts[position];
-        host.start_namespaces()?;
+        host.start_namespaces(self.ruled.then_some(self.switch.own()))?;
         self.switch.connect(position, host)?;
         if matches!(id, HostId::Server(_)) {
             storage::prepare(host, self.plan.storage)?;

@@ -15,12 +15,9 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Namespaces that a host does not share with the machine.
-const OWN: UnshareFlags = UnshareFlags::NEWNET
-    .union(UnshareFlags::NEWNS)
-    .union(UnshareFlags::NEWPID)
-    .union(UnshareFlags::NEWUTS)
-    .union(UnshareFlags::NEWIPC);
+/// Namespaces that a host does not share with the machine; shared memory it may share with other hosts.
+const OWN: UnshareFlags =
+    UnshareFlags::NEWNET.union(UnshareFlags::NEWNS).union(UnshareFlags::NEWPID).union(UnshareFlags::NEWUTS);
 
 /// The same, to go there.
 const ALL: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
@@ -38,11 +35,16 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Makes them, with this host name; the keeper works in `directory`, so that it is found there if it stays behind.
-    pub(super) fn start(host_name: &str, directory: &Path) -> Result<Namespaces, ClusterError> {
+    /// Makes them, with this host name; the keeper works in `directory`, so that it is found there if it stays behind. Shared
+    /// memory is that of `beside`, if there is one.
+    pub(super) fn start(
+        host_name: &str,
+        directory: &Path,
+        beside: Option<&Namespaces>,
+    ) -> Result<Namespaces, ClusterError> {
         let device = directory.join("device");
         std::fs::create_dir_all(&device).map_err(ClusterError::file(&device))?;
-        let keeper = in_thread(|| start_keeper(host_name, directory, &device))
+        let keeper = in_thread(|| start_keeper(host_name, directory, &device, beside))
             .map_err(ClusterError::namespaces("start a host"))?;
         let handle = pidfd_open(Pid::from_child(&keeper), PidfdFlags::empty());
         let handle = handle.map_err(|errno| ClusterError::namespaces("hold a host")(errno.into()))?;
@@ -92,10 +94,23 @@ impl Drop for Namespaces {
     }
 }
 
-fn start_keeper(host_name: &str, directory: &Path, device: &Path) -> io::Result<Child> {
+fn start_keeper(
+    host_name: &str,
+    directory: &Path,
+    device: &Path,
+    beside: Option<&Namespaces>,
+) -> io::Result<Child> {
     isolation::enter(device)?;
+    let memory = match beside {
+        Some(other) => {
+            let kind = ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
+            move_into_thread_name_spaces(other.handle.as_fd(), kind)?;
+            UnshareFlags::empty()
+        }
+        None => UnshareFlags::NEWIPC,
+    };
     // SAFETY: this thread does nothing but start the keeper, and shares memory and descriptors as before.
-    unsafe { unshare_unsafe(OWN) }?;
+    unsafe { unshare_unsafe(OWN.union(memory)) }?;
     rustix::system::sethostname(host_name.as_bytes())?;
     let mut keeper = Command::new("cat");
     keeper.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -26,7 +26,7 @@ pub(super) fn port(position: usize) -> String {
 
 impl Switch {
     pub(super) fn start(directory: &Path) -> Result<Switch, ClusterError> {
-        let switch = Switch { namespaces: Namespaces::start("switch", directory)? };
+        let switch = Switch { namespaces: Namespaces::start("switch", directory, None)? };
         switch.ip("link set lo up\nlink add bridge type bridge\nlink set bridge up\n")?;
         Ok(switch)
     }
@@ -64,6 +64,11 @@ impl Switch {
     /// Gives `bridge` these lines.
     pub(super) fn bridge(&self, lines: &str) -> Result<(), ClusterError> {
         Ok(self.namespaces.in_network(|| batch("bridge", lines))??)
+    }
+
+    /// Its own namespaces.
+    pub(super) fn own(&self) -> &Namespaces {
+        &self.namespaces
     }
 
     pub(super) fn namespaces(&self) -> Vec<Namespace> {
