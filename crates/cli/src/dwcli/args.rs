@@ -113,8 +113,8 @@ pub struct Instance {
     /// How nodes are chosen.
     #[arg(long, value_name = "WAY", default_value = "bandwidth")]
     pub optimization_strategy: Strategy,
-    /// Make configurations with it: striped, private or both. Otherwise create configuration makes them.
-    #[arg(long, value_name = "MODE", value_delimiter = ',')]
+    /// Its first configurations: stripe, private or both. Others are made with create configuration.
+    #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "stripe")]
     pub access_mode: Vec<Mode>,
 }
 

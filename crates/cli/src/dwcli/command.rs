@@ -13,6 +13,7 @@ use crate::{say, user};
 use clap::Parser;
 use forebay_controller::client::{Address, AddressError, Client, ClientError};
 use forebay_controller::cluster::row::{StageOutcome, StageRow};
+use forebay_controller::cluster::view::Shown;
 use forebay_controller::cluster::{Answer, Request};
 use forebay_controller::registry::Snapshot;
 use forebay_controller::request::StageDirection;
@@ -67,7 +68,10 @@ struct Dwcli {
 impl Dwcli {
     fn carry_out(&self, verb: &Verb) -> Result<(), DwcliError> {
         match verb {
-            Verb::Ls { object } => print(&listed(&self.client.snapshot()?, *object)),
+            Verb::Ls { object } => {
+                let tables: Vec<Shown> = Shown::named(object.name()).into_iter().collect();
+                print(&listed(&self.client.look(&tables)?, *object))
+            }
             Verb::Create(what) => self.create(what),
             Verb::Update(what) => {
                 let objects = match what {

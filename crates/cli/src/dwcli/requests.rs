@@ -255,7 +255,7 @@ mod tests {
         };
         assert_eq!((session, label.as_str()), (SessionId(7), "mine"));
         assert_eq!(space.capacity, Capacity::Bytes(Bytes(512 << 20)));
-        assert!(space.access.is_empty());
+        assert_eq!(space.access.iter().map(|access| access.mode).collect::<Vec<_>>(), [AccessMode::Striped]);
         let line = "create configuration --instance 8 --type scratch --access-mode stripe --root-permissions 0755 --group 513 --max-files 9";
         let Ok(Request::CreateConfiguration { instance, kind, access }) = made(line) else { panic!() };
         assert_eq!((instance, kind), (InstanceId(8), ConfigurationType::Scratch));
