@@ -43,10 +43,11 @@ pub(super) fn install(
             }
             HostId::Client(_) => write(&file("agent.toml"), &agent(host))?,
         }
-        if host.id() != HostId::Control {
-            let address = format!("controller = \"{}:{CONTROLLER_PORT}\"\n", control.address());
-            write(&file("client.toml"), &address)?;
-        }
+        let address = match host.id() {
+            HostId::Control => "unix:/run/forebay/controller.sock".to_owned(),
+            _ => format!("{}:{CONTROLLER_PORT}", control.address()),
+        };
+        write(&file("client.toml"), &format!("controller = {address:?}\n"))?;
     }
     Ok(())
 }
