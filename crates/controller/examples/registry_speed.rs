@@ -73,6 +73,7 @@ fn request(owner: ProcessId) -> JobRequest {
         strategy: Strategy::Bandwidth,
         kind: ConfigurationType::Scratch,
         access: vec![AccessRequest { mode, max_file_size: None, max_files: None, client_cache: false }],
+        write_window: None,
     };
     JobRequest {
         token: None,

@@ -4,7 +4,7 @@
 
 use crate::job::{Failure, JobState, ScriptEnd};
 use crate::process::ProcessId;
-use crate::request::{AccessRequest, Script, StageSpec};
+use crate::request::{AccessRequest, Script, StageSpec, WindowRequest};
 use forebay_model::ids::{ConfigurationId, FragmentId, InstanceId, SessionId};
 use forebay_model::lifecycle::Phase;
 use forebay_model::objects::ConfigurationType;
@@ -83,6 +83,8 @@ pub struct InstanceRecord {
     pub bytes: Bytes,
     /// Seconds since the epoch.
     pub created: i64,
+    /// How much may be written to each fragment.
+    pub write_window: Option<WindowRequest>,
     /// Its pieces, in the order in which they were dealt.
     pub fragments: Vec<FragmentRecord>,
     /// Its uses.

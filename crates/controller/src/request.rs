@@ -79,6 +79,17 @@ pub struct AllocationRequest {
     pub kind: ConfigurationType,
     /// One configuration each, at least one, no mode twice.
     pub access: Vec<AccessRequest>,
+    /// `None`: as much may be written as anybody likes.
+    pub write_window: Option<WindowRequest>,
+}
+
+/// How much may be written to each fragment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WindowRequest {
+    /// `write_window_length=` in seconds.
+    pub length_s: u64,
+    /// `write_window_multiplier=`: so many times the size of the fragment within that.
+    pub multiplier: u64,
 }
 
 /// One access mode of an allocation, with its limits.

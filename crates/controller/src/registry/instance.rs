@@ -7,7 +7,7 @@ use super::column::{access_mode, configuration_type, path, process, state, word}
 use super::{ObjectRef, Registry, rows};
 use crate::error::RegistryError;
 use crate::record::{ConfigurationRecord, FragmentRecord, InstanceRecord};
-use crate::request::AccessRequest;
+use crate::request::{AccessRequest, WindowRequest};
 use forebay_model::ids::*;
 use forebay_model::state::ObjectState;
 use forebay_model::units::{Bytes, Granules};
@@ -151,11 +151,18 @@ pub(super) fn load(connection: &Connection, id: InstanceId) -> Result<InstanceRe
             granules: Granules(granules),
             bytes: Bytes(granules * granularity),
             created: row.get("created")?,
+            write_window: window(row)?,
             fragments,
             configurations: configurations(connection, id)?,
         })
     })?;
     found.into_iter().next().ok_or(RegistryError::NoInstance(id))
+}
+
+fn window(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WindowRequest>> {
+    let length: Option<u64> = row.get("write_window_length")?;
+    let multiplier: Option<u64> = row.get("write_window_multiplier")?;
+    Ok(length.zip(multiplier).map(|(length_s, multiplier)| WindowRequest { length_s, multiplier }))
 }
 
 fn fragments(

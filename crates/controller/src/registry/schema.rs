@@ -10,7 +10,12 @@
 pub const APPLICATION_ID: i64 = 0x4642_6179;
 
 /// Each entry leads from the version that is its index to the next one. Entries are never changed once released.
-pub const MIGRATIONS: [&str; 1] = [VERSION_1];
+pub const MIGRATIONS: [&str; 2] = [VERSION_1, VERSION_2];
+
+const VERSION_2: &str = "
+ALTER TABLE instances ADD COLUMN write_window_length INTEGER;      -- seconds; both or neither
+ALTER TABLE instances ADD COLUMN write_window_multiplier INTEGER;
+";
 
 const VERSION_1: &str = "
 CREATE TABLE numbers (             -- the next id of each kind; ids are never used twice

@@ -44,22 +44,29 @@ pub fn add_instance(tx: &Transaction<'_>, new: &NewInstance<'_>) -> Result<Insta
     let shares = choose(&nodes, granularity, new.allocation).map_err(|error| refused(&pool, error))?;
     let instance = InstanceId(new.session.0);
     let state = ObjectState::CREATING.to_string();
-    tx.prepare_cached("INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 1, ?7, ?8, ?9)")?.execute(
-        (
-            instance.0,
-            &state,
-            new.session.0,
-            &pool,
-            granularity.0,
-            new.now,
-            new.label,
-            new.persistent,
-            process_text(new.process),
-        ),
-    )?;
+    let window = new.allocation.write_window;
+    tx.prepare_cached("INSERT INTO instances VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, 1, ?7, ?8, ?9, ?10, ?11)")?
+        .execute((
+        instance.0,
+        &state,
+        new.session.0,
+        &pool,
+        granularity.0,
+        new.now,
+        new.label,
+        new.persistent,
+        process_text(new.process),
+        window.map(|window| limit(window.length_s)),
+        window.map(|window| limit(window.multiplier)),
+    ))?;
     let fragments = add_fragments(tx, instance, &nodes, &shares)?;
     add_configurations(tx, instance, new, &fragments)?;
     Ok(instance)
+}
+
+/// A limit beyond what a signed 64-bit size can express is none that could be met.
+fn limit(value: u64) -> i64 {
+    i64::try_from(value).unwrap_or(i64::MAX)
 }
 
 fn check_access(allocation: &AllocationRequest) -> Result<(), SetupError> {
@@ -185,8 +192,6 @@ fn add_configurations(
     new: &NewInstance<'_>,
     fragments: &[u64],
 ) -> Result<(), RegistryError> {
-    // A limit beyond what a signed 64-bit size can express is none that a file could meet.
-    let limit = |value: u64| i64::try_from(value).unwrap_or(i64::MAX);
     for access in &new.allocation.access {
         let id = number::next(tx, "configuration")?;
         tx.prepare_cached("INSERT INTO configurations VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, NULL)")?

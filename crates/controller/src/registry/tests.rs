@@ -74,6 +74,7 @@ fn space(granules: u64) -> AllocationRequest {
         strategy: Strategy::Bandwidth,
         kind: ConfigurationType::Scratch,
         access: vec![access(AccessMode::Striped)],
+        write_window: None,
     }
 }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::sync::Semaphore;
 
-/// Longest request line with headers; a credential is most of it.
+/// Longest request line with headers, about: what is read at once may be twice as long. A credential is most of it.
 pub const MAX_HEAD_BYTES: usize = 64 * 1024;
 /// Most headers.
 pub const MAX_HEADERS: usize = 64;

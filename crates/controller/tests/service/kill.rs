@@ -67,7 +67,7 @@ fn what_was_answered_survives_a_kill() {
 fn check(client: &Client, answered: &[(String, bool)]) {
     let seen = client.snapshot().unwrap();
     let mut last = std::collections::BTreeMap::new();
-    answered.iter().for_each(|(token, there)| drop(last.insert(token.as_str(), *there)));
+    last.extend(answered.iter().map(|(token, there)| (token.as_str(), *there)));
     for (token, there) in last {
         let session = seen.sessions.iter().find(|session| session.token == token);
         let leaving_unanswered = token.parse::<u32>().unwrap() % 3 == 0;

@@ -5,5 +5,9 @@
 mod agent;
 mod basics;
 mod kill;
+mod limits;
+mod network;
 mod place;
 mod process;
+mod raw;
+mod watching;
