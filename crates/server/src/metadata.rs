@@ -13,6 +13,7 @@
 
 mod annotation;
 mod attributes;
+mod bare;
 mod create;
 mod directories;
 mod farewells;
@@ -36,6 +37,7 @@ use crate::home::Home;
 use crate::host::host;
 use crate::limits::log::{Event, Log};
 use crate::local::{Limits, NamespaceSpec, open_namespace};
+use bare::Bare;
 use directories::Directories;
 use farewells::Farewells;
 use forebay_model::layout::{Layout, LayoutChoice};
@@ -94,6 +96,8 @@ pub struct Tree {
     privileged: bool,
     /// Files that others may have made longer than their stub says.
     unsettled: Mutex<Unsettled>,
+    /// Files that no data service knows of.
+    bare: Mutex<Bare>,
     walk: Mutex<Option<Walk>>,
     /// Stubs of files of a shared tree that lost their last name while they are open.
     unlinked: Option<OwnedFd>,
@@ -151,6 +155,7 @@ impl Tree {
             created: AtomicU64::new(created),
             privileged: rustix::process::geteuid().is_root(),
             unsettled: Mutex::new(unsettled),
+            bare: Mutex::default(),
             walk: Mutex::new(walk),
             unlinked,
             reclaimed: Mutex::default(),
@@ -191,6 +196,10 @@ impl Tree {
 
     fn unsettled(&self) -> MutexGuard<'_, Unsettled> {
         self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn bare(&self) -> MutexGuard<'_, Bare> {
+        self.bare.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of a stub's inode number.
@@ -257,6 +266,9 @@ impl Tree {
     /// the next open.
     fn purge(&self, file: FileId, layout: Layout) {
         self.unsettled().remove(file);
+        if self.bare().end(file) {
+            return;
+        }
         for slot in 0..layout.stripe_count() {
             let removed = match self.data.get(layout.server(slot) as usize) {
                 Some(data) => data.remove(file, layout.substripes()),

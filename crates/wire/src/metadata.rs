@@ -145,6 +145,9 @@ pub trait Stub: Send + Sync {
     fn append(&self, data: &[u8]) -> Result<(u64, usize)>;
     /// Content of a striped file was read: for the access time.
     fn was_read(&self) -> Result<()>;
+    /// Content of a striped file is about to be written, allocated or punched. Before the first such change through this
+    /// opening at the latest.
+    fn will_change(&self) {}
     /// Content of a striped file up to `end` was written: the file is at least that long afterwards and its times
     /// are new.
     fn was_written(&self, end: u64) -> Result<()>;

@@ -9,7 +9,7 @@ use super::held::Life;
 use super::session::{Session, random};
 use super::socket::Socket;
 use forebay_wire::message::{
-    ConnectionKind, DecodeError, Flags, HEADER_BYTES, Handshake, Header, Reply, VERSIONS,
+    ConnectionKind, DecodeError, Flags, HEADER_BYTES, Handshake, Header, MetadataRequest, Reply, VERSIONS,
 };
 use forebay_wire::proof::Transcript;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -66,9 +66,26 @@ pub(crate) struct Connection {
     socket: Arc<Socket>,
     pub(crate) terms: Terms,
     last_request: u64,
+    /// What has come and was not taken yet: the bytes from `taken` to `filled`.
     buffer: Box<[u8; READ_AHEAD]>,
+    taken: usize,
+    filled: usize,
     /// Body of what was read last.
     body: Vec<u8>,
+    /// For what is sent before the fields of a request.
+    head: Vec<u8>,
+}
+
+/// A request with what is sent in the same message.
+pub(crate) struct Train<'a> {
+    /// Carried out first, and not answered.
+    pub(crate) before: Option<&'a MetadataRequest>,
+    pub(crate) kind: u16,
+    pub(crate) flags: Flags,
+    pub(crate) body: &'a [u8],
+    pub(crate) carried: &'a [&'a [u8]],
+    /// Asked afterwards.
+    pub(crate) then: Option<&'a MetadataRequest>,
 }
 
 impl Connection {
@@ -87,7 +104,10 @@ impl Connection {
             terms,
             last_request: 0,
             buffer: Box::new([0; READ_AHEAD]),
+            taken: 0,
+            filled: 0,
             body: Vec::new(),
+            head: Vec::new(),
         };
         let unreachable = |source| ConnectError::Unreachable { address: address.tcp.clone(), source };
         connection.socket.set_patience(Some(HANDSHAKE_TIME.min(patience * 2))).map_err(unreachable)?;
@@ -150,8 +170,9 @@ impl Connection {
     fn say(&mut self, message: &Handshake, address: &str) -> Result<Handshake, ConnectError> {
         let mut body = Vec::new();
         message.encode(&mut body);
-        let answer = self.send(message.kind(), Flags::default(), &body, &[]).map_err(Broken::from);
-        let answer = answer.and_then(|_| self.receive(&mut Sink::Nothing));
+        let header = self.header(message.kind(), Flags::default(), &body, &[]);
+        let answer = self.write(&header, &body, &[], &[]).map_err(Broken::from);
+        let answer = answer.and_then(|()| self.receive(&mut Sink::Nothing));
         let answer = answer.and_then(|header| Ok(Handshake::decode(header.kind, &self.body)?));
         answer.map_err(|broken| match broken {
             Broken::Connection(source) => ConnectError::Unreachable { address: address.to_owned(), source },
@@ -178,56 +199,110 @@ impl Connection {
         carried: &[&[u8]],
         sink: &mut Sink<'_, '_>,
     ) -> Result<Reply, Broken> {
-        let request = self.send(kind, flags, body, carried)?;
+        let train = Train { before: None, kind, flags, body, carried, then: None };
+        self.ask_train(&train, sink).map(|(reply, _)| reply)
+    }
+
+    /// Sends a request with what goes before and after it as one message, and waits for the replies.
+    pub(crate) fn ask_train(
+        &mut self,
+        train: &Train<'_>,
+        sink: &mut Sink<'_, '_>,
+    ) -> Result<(Reply, Option<Reply>), Broken> {
+        let mut head = std::mem::take(&mut self.head);
+        head.clear();
+        if let Some(request) = train.before {
+            self.put(&mut head, Flags { one_way: true, ..Flags::default() }, request);
+        }
+        let header = self.header(train.kind, train.flags, train.body, train.carried);
+        let number = self.last_request;
+        head.extend_from_slice(&header);
+        let mut tail = Vec::new();
+        if let Some(request) = train.then {
+            self.put(&mut tail, Flags::default(), request);
+        }
+        let sent = self.write(&head, train.body, train.carried, &tail);
+        self.head = head;
+        sent?;
+        let reply = self.reply(number, sink)?;
+        let second = match train.then {
+            Some(_) if !matches!(reply, Reply::Malformed { .. }) => {
+                self.reply(number + 1, &mut Sink::Nothing)
+            }
+            _ => return self.ends_with(reply, None),
+        };
+        match second {
+            Ok(second) => self.ends_with(reply, Some(second)),
+            // What comes next is not known. The first reply is good all the same.
+            Err(_) => {
+                self.socket.shut_down();
+                Ok((reply, None))
+            }
+        }
+    }
+
+    /// Nothing may follow the replies to what was asked.
+    fn ends_with(&self, reply: Reply, second: Option<Reply>) -> Result<(Reply, Option<Reply>), Broken> {
+        match self.filled - self.taken {
+            0 => Ok((reply, second)),
+            bytes => Err(DecodeError::Trailing { bytes }.into()),
+        }
+    }
+
+    fn reply(&mut self, to: u64, sink: &mut Sink<'_, '_>) -> Result<Reply, Broken> {
         let header = self.receive(sink)?;
         let reply = Reply::decode(header.kind, &self.body)?;
-        if header.request != request && !matches!(reply, Reply::Malformed { .. }) {
+        if header.request != to && !matches!(reply, Reply::Malformed { .. }) {
             return Err(DecodeError::Impossible { what: "the number of a reply" }.into());
         }
         Ok(reply)
     }
 
-    fn send(&mut self, kind: u16, flags: Flags, body: &[u8], carried: &[&[u8]]) -> io::Result<u64> {
-        self.last_request += 1;
-        let bulk = carried.iter().map(|part| part.len()).sum::<usize>() as u32;
-        let header =
-            Header { flags, kind, body: body.len() as u32, bulk, request: self.last_request }.encode();
-        self.write(&header, body, carried)?;
-        Ok(self.last_request)
+    /// Adds a whole frame of its own.
+    fn put(&mut self, to: &mut Vec<u8>, flags: Flags, request: &MetadataRequest) {
+        let at = to.len();
+        to.extend([0; HEADER_BYTES]);
+        request.encode(to);
+        let header = self.header(request.kind(), flags, &to[at + HEADER_BYTES..], &[]);
+        to[at..at + HEADER_BYTES].copy_from_slice(&header);
     }
 
-    fn write(&self, header: &[u8], body: &[u8], carried: &[&[u8]]) -> io::Result<()> {
+    /// The header of the next request.
+    fn header(&mut self, kind: u16, flags: Flags, body: &[u8], carried: &[&[u8]]) -> [u8; HEADER_BYTES] {
+        self.last_request += 1;
+        let bulk = carried.iter().map(|part| part.len()).sum::<usize>() as u32;
+        Header { flags, kind, body: body.len() as u32, bulk, request: self.last_request }.encode()
+    }
+
+    fn write(&self, head: &[u8], body: &[u8], carried: &[&[u8]], tail: &[u8]) -> io::Result<()> {
         if let [] | [_] = carried {
             let carried = carried.first().copied().unwrap_or_default();
-            return self.socket.write_all(&mut [
-                IoSlice::new(header),
-                IoSlice::new(body),
-                IoSlice::new(carried),
-            ]);
+            return self.socket.write_all(&mut [head, body, carried, tail].map(IoSlice::new));
         }
-        let mut parts = vec![IoSlice::new(header), IoSlice::new(body)];
+        let mut parts = vec![IoSlice::new(head), IoSlice::new(body)];
         parts.extend(carried.iter().map(|part| IoSlice::new(part)));
+        parts.push(IoSlice::new(tail));
         self.socket.write_all(&mut parts)
     }
 
-    /// Reads a frame: its body to `self.body`, what it carries to the sink.
+    /// Reads a frame: its body to `self.body`, what it carries to the sink. What has come of the next one is kept.
     fn receive(&mut self, sink: &mut Sink<'_, '_>) -> Result<Header, Broken> {
-        let mut filled = self.read_some(0, sink)?;
-        while filled < HEADER_BYTES {
-            filled += self.read_some(filled, sink)?;
+        self.buffer.copy_within(self.taken..self.filled, 0);
+        (self.taken, self.filled) = (0, self.filled - self.taken);
+        while self.filled < HEADER_BYTES {
+            self.filled += self.read_some(self.filled, sink)?;
         }
         let header = self.buffer.first_chunk().expect("the buffer is longer than a header");
         let header = Header::decode(header)?;
         let (body, bulk) = (header.body as usize, header.bulk as usize);
-        let here = (filled - HEADER_BYTES).min(body);
+        let ahead = &self.buffer[HEADER_BYTES..self.filled];
+        let (here, ahead) = ahead.split_at(ahead.len().min(body));
         self.body.clear();
-        self.body.extend_from_slice(&self.buffer[HEADER_BYTES..HEADER_BYTES + here]);
+        self.body.extend_from_slice(here);
         self.body.resize(body, 0);
-        self.socket.read_all(&mut [IoSliceMut::new(&mut self.body[here..])])?;
-        let carried = &self.buffer[HEADER_BYTES + here..filled];
-        if carried.len() > bulk {
-            return Err(DecodeError::Trailing { bytes: carried.len() - bulk }.into());
-        }
+        self.socket.read_all(&mut [IoSliceMut::new(&mut self.body[here.len()..])])?;
+        let carried = &ahead[..ahead.len().min(bulk)];
+        self.taken = HEADER_BYTES + here.len() + carried.len();
         fill(sink, &self.socket, carried, bulk)?;
         Ok(header)
     }
@@ -260,7 +335,7 @@ impl Connection {
             bulk: 0,
             request: to.request,
         };
-        self.write(&header.encode(), &body, &[])
+        self.write(&header.encode(), &body, &[], &[])
     }
 }
 

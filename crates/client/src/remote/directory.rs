@@ -85,6 +85,8 @@ impl RemoteDirectory {
             return Ok(());
         }
         self.drop_batch(state);
+        // Its access time.
+        let _changing = self.home.recent.changing([self.ino]);
         let fetched = self.home.validity.now();
         let mut listing = Vec::new();
         let request =

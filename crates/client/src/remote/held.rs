@@ -8,7 +8,7 @@
 //! Any thread; the lock is held for lookups and changes in memory only. The server's view follows ours with the replies:
 //! a reference is counted here when the reply has come, and taken off when it is given back, before the server is told.
 
-use forebay_wire::message::{Claim, Credentials, Forgotten, Item, Name};
+use forebay_wire::message::{Claim, Closed, Credentials, Forgotten, Item, Name};
 use forebay_wire::{Attr, Ino, LockFamily, LockOwner, LockRange, LockRequest, LockScope, OpenFlags};
 use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -49,8 +49,8 @@ struct Inner {
     names: HashMap<(Ino, Name), Ino>,
     forgotten: HashMap<Ino, u64>,
     files: HashMap<u64, OpenedFile>,
-    /// Files that could not be closed yet.
-    unclosed: Vec<u64>,
+    /// Closed files of which the server was not told yet.
+    unclosed: Vec<Closed>,
     locks: HashMap<Ino, Vec<LockRequest>>,
 }
 
@@ -149,27 +149,46 @@ impl Held {
         inner.life == life
     }
 
-    /// A file is being closed; returns in which life its number counts.
-    pub(crate) fn closed(&self, handle: u64) -> Option<Life> {
+    /// A file was closed, of which the server is to be told; `true` when so many wait for that that it is time. A file
+    /// that is not held is gone there too.
+    pub(crate) fn closed(&self, closed: Closed) -> bool {
+        let mut inner = self.lock();
+        if let Some(file) = inner.files.remove(&closed.handle) {
+            inner.unpin(file.ino);
+            inner.unclosed.push(closed);
+        }
+        inner.unclosed.len() >= Closed::MOST
+    }
+
+    /// A file that was open is gone from the server.
+    pub(crate) fn lost(&self, handle: u64) {
         let mut inner = self.lock();
         if let Some(file) = inner.files.remove(&handle) {
             inner.unpin(file.ino);
         }
-        inner.life
     }
 
-    /// The server could not be told that a file is closed.
-    pub(crate) fn not_closed_yet(&self, handle: u64, life: Option<Life>) {
+    /// The server could not be told.
+    pub(crate) fn not_closed_yet(&self, items: Vec<Closed>, life: Life) {
         let mut inner = self.lock();
-        if inner.life == life {
-            inner.unclosed.push(handle);
+        if inner.life == Some(life) {
+            inner.unclosed.extend(items);
         }
     }
 
-    /// Files to be closed, and the life in which their numbers count.
-    pub(crate) fn take_unclosed(&self) -> (Vec<u64>, Option<Life>) {
+    /// Closed files that the server does not know of, if this is the life in which their numbers count.
+    pub(crate) fn take_unclosed(&self, life: Life) -> Vec<Closed> {
         let mut inner = self.lock();
-        (std::mem::take(&mut inner.unclosed), inner.life)
+        if inner.life != Some(life) {
+            return Vec::new();
+        }
+        let many = inner.unclosed.len().min(Closed::MOST);
+        inner.unclosed.drain(..many).collect()
+    }
+
+    /// There are some.
+    pub(crate) fn has_unclosed(&self) -> bool {
+        !self.lock().unclosed.is_empty()
     }
 
     /// The life that knows what is held.
@@ -407,7 +426,7 @@ mod tests {
         held.forget(Ino(9), 1);
         assert_eq!(held.take_forgotten().0, []);
         assert_eq!(claimed(&held), [(9, 1, Some(1)), (3, 1, Some(9))]);
-        held.closed(5);
+        assert!(!held.closed(Closed { handle: 5, wrote: false }));
         let mut forgotten = held.take_forgotten().0;
         forgotten.sort_by_key(|forgotten| forgotten.ino);
         let all = [Forgotten { ino: Ino(3), count: 1 }, Forgotten { ino: Ino(9), count: 1 }];

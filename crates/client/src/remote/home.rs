@@ -12,6 +12,7 @@ use super::connection::{Broken, Connection, Sink};
 use super::credentials::Groups;
 use super::held::{Held, Life, OpenedFile};
 use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin};
+use super::recent::Recent;
 use super::session::Session;
 use super::tickets::Tickets;
 use super::validity::Validity;
@@ -33,6 +34,7 @@ pub(crate) struct Home {
     pub(crate) held: Arc<Held>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) validity: Validity,
+    pub(crate) recent: Recent,
     pub(crate) groups: Groups,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) max_file_size: u64,
@@ -68,6 +70,17 @@ impl Rejoin for Rejoining {
         }
         claimed
     }
+
+    fn before(&self, life: Life) -> Option<MetadataRequest> {
+        let items = self.held.take_unclosed(life);
+        (!items.is_empty()).then_some(MetadataRequest::Close { items })
+    }
+
+    fn not_told(&self, request: MetadataRequest, life: Life) {
+        if let MetadataRequest::Close { items } = request {
+            self.held.not_closed_yet(items, life);
+        }
+    }
 }
 
 impl Rejoining {
@@ -86,7 +99,7 @@ impl Rejoining {
             match ask(connection, &open, sequence)? {
                 Reply::Opened { opened } => self.entitle(&opened),
                 // The file is gone. Its number means nothing any more, and whoever uses it is told so.
-                _ => drop(self.held.closed(handle)),
+                _ => self.held.lost(handle),
             }
         }
         for request in self.held.locks() {
@@ -165,21 +178,18 @@ impl Home {
                 break;
             }
         }
-        let (unclosed, life) = self.held.take_unclosed();
-        for handle in unclosed {
-            self.close(handle, life);
-        }
+        self.tell_closed();
     }
 
-    /// Closes a file; if the server is not there, later.
-    pub(crate) fn close(&self, handle: u64, life: Option<Life>) {
-        let request = MetadataRequest::Close { handle };
-        let closed =
-            self.link.ask_in(Patience::Try, Ask::Metadata(&request), &[], &mut Sink::Nothing, |now| {
-                life.is_none_or(|life| life == now)
-            });
-        if closed == Err(FsError::Unreachable) {
-            self.held.not_closed_yet(handle, life);
+    /// Tells the server which files are closed; if it is not there, later. They ride with any request, so an empty one
+    /// is enough.
+    pub(crate) fn tell_closed(&self) {
+        while self.held.has_unclosed() {
+            let nothing = MetadataRequest::Close { items: Vec::new() };
+            let ask = Ask::Metadata(&nothing);
+            if self.link.ask_in(Patience::Try, ask, &[], &mut Sink::Nothing, |_| true).is_err() {
+                break;
+            }
         }
     }
 }

@@ -9,7 +9,7 @@
 //! reached this goes on, with pauses; after the description's time operations fail instead, at once, until somebody finds
 //! it again. Lanes are taken under a lock that is held for that only.
 
-use super::connection::{Broken, Connection, Sink};
+use super::connection::{Broken, Connection, Sink, Train};
 use super::error::ConnectError;
 use super::held::Life;
 use super::session::Session;
@@ -48,6 +48,15 @@ pub(crate) enum Patience {
 pub(crate) trait Rejoin: Send + Sync {
     /// Called with each new connection. What fails here lets the connection fail.
     fn rejoin(&self, connection: &mut Connection) -> std::result::Result<(), Broken>;
+
+    /// What the server is to be told, in a life of the session, before the next request. It goes with that and is not
+    /// answered by itself; it is told in order before what is asked, and may be told again.
+    fn before(&self, _life: Life) -> Option<MetadataRequest> {
+        None
+    }
+
+    /// The connection broke: it may not have been told.
+    fn not_told(&self, _request: MetadataRequest, _life: Life) {}
 }
 
 struct Lane {
@@ -60,6 +69,8 @@ struct Lane {
 struct Lanes {
     free: Vec<Lane>,
     made: u16,
+    /// Who waits for a free one: to wake nobody costs a system call too.
+    waiting: u32,
 }
 
 /// Since when the server is not there.
@@ -89,8 +100,11 @@ struct Taken<'a> {
 
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
-        self.link.lanes().free.extend(self.lane.take());
-        self.link.freed.notify_one();
+        let mut lanes = self.link.lanes();
+        lanes.free.extend(self.lane.take());
+        if lanes.waiting > 0 {
+            self.link.freed.notify_one();
+        }
     }
 }
 
@@ -101,7 +115,7 @@ impl Link {
             server,
             kind,
             lanes_max,
-            lanes: Mutex::new(Lanes { free: Vec::new(), made: 0 }),
+            lanes: Mutex::new(Lanes { free: Vec::new(), made: 0, waiting: 0 }),
             freed: Condvar::new(),
             lost: Mutex::new(None),
             rejoin: OnceLock::new(),
@@ -135,7 +149,9 @@ impl Link {
                 let lane = Lane { slot, sequence: 0, connection: None, body: Vec::new() };
                 return Taken { link: self, lane: Some(lane) };
             }
+            lanes.waiting += 1;
             lanes = self.freed.wait(lanes).unwrap_or_else(PoisonError::into_inner);
+            lanes.waiting -= 1;
         }
     }
 
@@ -150,6 +166,18 @@ impl Link {
         self.ask_in(patience, ask, carried, sink, |_| true).map(|(reply, _)| reply)
     }
 
+    /// Asks one thing, and another in the same message, which is looked at after the first is done; that needs no reply of
+    /// its own to be right: `None` when there is none.
+    pub(crate) fn ask_both(
+        &self,
+        first: &MetadataRequest,
+        second: &MetadataRequest,
+    ) -> Result<(Reply, Life, Option<Reply>)> {
+        debug_assert!(!MetadataRequest::is_once(second.kind()), "the second is never sent again");
+        let ask = Ask::Metadata(first);
+        self.ask_train(Patience::Wait, ask, Some(second), &[], &mut Sink::Nothing, |_| true)
+    }
+
     /// As [`Link::ask`], if `may` says so of the life of the session; a request that is not sent has a bad handle.
     pub(crate) fn ask_in(
         &self,
@@ -159,6 +187,18 @@ impl Link {
         sink: &mut Sink<'_, '_>,
         may: impl Fn(Life) -> bool,
     ) -> Result<(Reply, Life)> {
+        self.ask_train(patience, ask, None, carried, sink, may).map(|(reply, life, _)| (reply, life))
+    }
+
+    fn ask_train(
+        &self,
+        patience: Patience,
+        ask: Ask<'_>,
+        then: Option<&MetadataRequest>,
+        carried: &[&[u8]],
+        sink: &mut Sink<'_, '_>,
+        may: impl Fn(Life) -> bool,
+    ) -> Result<(Reply, Life, Option<Reply>)> {
         let mut taken = self.take();
         let lane = taken.lane.as_mut().expect("a lane until it is given back");
         let kind = lane.encode(ask);
@@ -174,15 +214,21 @@ impl Link {
             if !may(life) {
                 return Err(FsError::BadHandle);
             }
-            let answer = connection.ask(kind, flags, &lane.body, carried, sink);
+            let rejoin = self.rejoin.get();
+            let before = rejoin.and_then(|rejoin| rejoin.before(life));
+            let train = Train { before: before.as_ref(), kind, flags, body: &lane.body, carried, then };
+            let answer = connection.ask_train(&train, sink);
+            if let (Err(_), Some(request), Some(rejoin)) = (&answer, before, rejoin) {
+                rejoin.not_told(request, life);
+            }
             match answer {
-                Ok(Reply::Failed { error }) => return Err(error),
-                Ok(Reply::Unsupported { .. }) => return Err(FsError::Unsupported),
-                Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => {
+                Ok((Reply::Failed { error }, _)) => return Err(error),
+                Ok((Reply::Unsupported { .. }, _)) => return Err(FsError::Unsupported),
+                Ok((Reply::Malformed { .. }, _)) | Err(Broken::Protocol(_)) => {
                     lane.connection = None;
                     return Err(NOT_UNDERSTOOD);
                 }
-                Ok(reply) => return Ok((reply, life)),
+                Ok((reply, then)) => return Ok((reply, life, then)),
                 Err(Broken::Connection(_)) => lane.connection = None,
             }
             if let Sink::Descriptors(descriptors) = sink {

@@ -1,7 +1,7 @@
 //! The metadata service of a namespace on another machine: each operation one request.
 
 use super::directory::RemoteDirectory;
-use super::held::OpenedFile;
+use super::held::{Life, OpenedFile};
 use super::home::{Home, name};
 use super::link::{Ask, NOT_UNDERSTOOD, Patience};
 use super::stub::RemoteStub;
@@ -41,11 +41,21 @@ impl RemoteMetadata {
         Ok(self.home.validity.shown(attr, Some(parent), before))
     }
 
-    /// Opens, with what is to be remembered of it.
-    fn opened(&self, request: &MetadataRequest, who: Credentials, flags: OpenFlags) -> Result<Opened> {
-        let ask = Ask::Metadata(request);
-        let sink = &mut super::connection::Sink::Nothing;
-        let (reply, life) = self.home.link.ask_in(Patience::Wait, ask, &[], sink, |_| true)?;
+    /// Asks for a change of a name in a directory, and for what becomes of the directory by it.
+    fn change_in(&self, directory: Ino, request: &MetadataRequest) -> Result<(Reply, Life)> {
+        let (recent, before) = (&self.home.recent, self.home.validity.now());
+        let step = recent.begin(directory);
+        let asked = self.home.link.ask_both(request, &MetadataRequest::GetAttr { ino: directory });
+        let known = match &asked {
+            Ok((_, _, Some(Reply::Attr { attr }))) => Some((*attr, before)),
+            _ => None,
+        };
+        recent.end(directory, step, known);
+        asked.map(|(reply, life, _)| (reply, life))
+    }
+
+    /// What is to be remembered of a file that was opened.
+    fn opened(&self, (reply, life): (Reply, Life), who: Credentials, flags: OpenFlags) -> Result<Opened> {
         let Reply::Opened { opened } = reply else { return Err(NOT_UNDERSTOOD) };
         let file = OpenedFile { who, ino: opened.attr.ino, flags };
         // The server was started anew at this moment, and knows nothing of this file.
@@ -82,6 +92,9 @@ impl MetadataService for RemoteMetadata {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
+        if let Some(attr) = self.home.recent.get(ino, &self.home.validity) {
+            return Ok(attr);
+        }
         let before = self.home.validity.now();
         let attr = self.home.ask_attr(&MetadataRequest::GetAttr { ino })?;
         Ok(self.home.validity.shown(attr, None, before))
@@ -91,6 +104,7 @@ impl MetadataService for RemoteMetadata {
         let through = through.and_then(|stub| stub.as_any().downcast_ref::<RemoteStub>());
         let handle = through.map(RemoteStub::handle);
         let before = self.home.validity.now();
+        let _changing = self.home.recent.changing([ino]);
         let request = MetadataRequest::SetAttr { who: self.who(by), ino, handle, change: *change };
         let attr = self.home.ask_attr(&request)?;
         Ok(self.home.validity.shown(attr, None, before))
@@ -107,6 +121,7 @@ impl MetadataService for RemoteMetadata {
         let NewObject { caller, mode, rdev } = *object;
         let request =
             MetadataRequest::Mknod { who: self.who(caller), parent, name: name.clone(), mode, rdev };
+        let _changing = self.home.recent.changing([parent]);
         self.refer(&request, parent, &name)
     }
 
@@ -127,7 +142,7 @@ impl MetadataService for RemoteMetadata {
             mode: object.mode,
             flags,
         };
-        let opened = self.opened(&request, who, flags)?;
+        let opened = self.opened(self.change_in(parent, &request)?, who, flags)?;
         self.home.held.refer(&opened.attr, parent, &name);
         let attr = self.home.validity.shown(opened.attr, Some(parent), before);
         Ok((attr, Arc::new(RemoteStub::new(self.home.clone(), opened))))
@@ -136,6 +151,7 @@ impl MetadataService for RemoteMetadata {
     fn mkdir(&self, parent: Ino, of: &OsStr, object: &NewObject) -> Result<Attr> {
         let name = name(of)?;
         let who = self.who(object.caller);
+        let _changing = self.home.recent.changing([parent]);
         let request = MetadataRequest::Mkdir { who, parent, name: name.clone(), mode: object.mode };
         self.refer(&request, parent, &name)
     }
@@ -143,12 +159,14 @@ impl MetadataService for RemoteMetadata {
     fn symlink(&self, by: Caller, parent: Ino, of: &OsStr, target: &Path) -> Result<Attr> {
         let name = name(of)?;
         let target = Target::new(target.as_os_str().as_bytes()).ok_or(FsError::NameTooLong)?;
+        let _changing = self.home.recent.changing([parent]);
         let request = MetadataRequest::Symlink { who: self.who(by), parent, name: name.clone(), target };
         self.refer(&request, parent, &name)
     }
 
     fn link(&self, by: Caller, ino: Ino, parent: Ino, of: &OsStr) -> Result<Attr> {
         let name = name(of)?;
+        let _changing = self.home.recent.changing([parent, ino]);
         let request = MetadataRequest::Link { who: self.who(by), ino, parent, name: name.clone() };
         self.refer(&request, parent, &name)
     }
@@ -156,13 +174,15 @@ impl MetadataService for RemoteMetadata {
     fn unlink(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<()> {
         let name = name(of)?;
         let request = MetadataRequest::Unlink { who: self.who(by), parent, name: name.clone() };
-        self.home.order(&request)?;
+        let (Reply::Done, _) = self.change_in(parent, &request)? else { return Err(NOT_UNDERSTOOD) };
         self.home.held.removed(parent, &name);
         Ok(())
     }
 
     fn rmdir(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<()> {
         let name = name(of)?;
+        // The directory that goes is not known here.
+        let _changing = self.home.recent.changing_all();
         let request = MetadataRequest::Rmdir { who: self.who(by), parent, name: name.clone() };
         self.home.order(&request)?;
         self.home.held.removed(parent, &name);
@@ -172,6 +192,7 @@ impl MetadataService for RemoteMetadata {
     fn rename(&self, by: Caller, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
         let (from, to) = ((from.0, name(from.1)?), (to.0, name(to.1)?));
         let expected = self.home.held.known(from.0, &from.1);
+        let _changing = self.home.recent.changing_all();
         let request =
             MetadataRequest::Rename { who: self.who(by), from: from.clone(), to: to.clone(), mode, expected };
         self.home.order(&request)?;
@@ -182,11 +203,15 @@ impl MetadataService for RemoteMetadata {
     fn open(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
         let who = self.who(by);
         let request = MetadataRequest::Open { who: who.clone(), ino, flags, reclaim: None };
-        let opened = self.opened(&request, who, flags)?;
+        let sink = &mut super::connection::Sink::Nothing;
+        let asked = self.home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], sink, |_| true)?;
+        let opened = self.opened(asked, who, flags)?;
         Ok(Arc::new(RemoteStub::new(self.home.clone(), opened)))
     }
 
     fn opendir(&self, by: Caller, ino: Ino) -> Result<Box<dyn Directory>> {
+        // To list it changes its time.
+        let _changing = self.home.recent.changing([ino]);
         Ok(Box::new(RemoteDirectory::open(self.home.clone(), self.who(by), ino)?))
     }
 
@@ -200,6 +225,7 @@ impl MetadataService for RemoteMetadata {
     fn setxattr(&self, by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
         let name = attribute_name(name)?;
         let value = AttributeValue::new(value).ok_or(FsError::AttributeTooBig)?;
+        let _changing = self.home.recent.changing([ino]);
         self.home.order(&MetadataRequest::SetXattr { who: self.who(by), ino, name, value, mode })
     }
 
@@ -211,6 +237,7 @@ impl MetadataService for RemoteMetadata {
 
     fn removexattr(&self, by: Caller, ino: Ino, name: &OsStr) -> Result<()> {
         let name = attribute_name(name)?;
+        let _changing = self.home.recent.changing([ino]);
         self.home.order(&MetadataRequest::RemoveXattr { who: self.who(by), ino, name })
     }
 

@@ -24,6 +24,7 @@ mod home;
 mod link;
 mod locks;
 mod metadata;
+mod recent;
 mod session;
 mod socket;
 mod stub;
@@ -102,6 +103,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         held,
         tickets: Arc::clone(&tickets),
         validity: Default::default(),
+        recent: Default::default(),
         groups: Default::default(),
         waiting,
         max_file_size: terms.max_file_size,

@@ -6,16 +6,19 @@
 use super::connection::Sink;
 use super::home::Home;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience};
-use forebay_wire::message::{BULK_MAX, MetadataRequest, Opened, Reply};
+use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
 use forebay_wire::{FallocateMode, FsError, Placement, Result, SeekWhat, Stub};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 pub(crate) struct RemoteStub {
     home: Arc<Home>,
     handle: u64,
     placement: Placement,
+    /// Striped content may have been changed through it.
+    wrote: AtomicBool,
 }
 
 impl RemoteStub {
@@ -23,7 +26,7 @@ impl RemoteStub {
         if let (Placement::Striped { file, .. }, Some(ticket)) = (opened.placement, opened.ticket) {
             home.tickets.add(file, opened.handle, ticket);
         }
-        RemoteStub { home, handle: opened.handle, placement: opened.placement }
+        RemoteStub { home, handle: opened.handle, placement: opened.placement, wrote: AtomicBool::new(false) }
     }
 
     pub(crate) fn handle(&self) -> u64 {
@@ -79,6 +82,13 @@ impl Stub for RemoteStub {
 
     fn was_read(&self) -> Result<()> {
         Ok(())
+    }
+
+    fn will_change(&self) {
+        // Looked at first: writers on several processors would take the line from each other with every write.
+        if !self.wrote.load(Relaxed) {
+            self.wrote.store(true, Relaxed);
+        }
     }
 
     fn was_written(&self, _end: u64) -> Result<()> {
@@ -181,7 +191,9 @@ impl Drop for RemoteStub {
         if let Placement::Striped { file, .. } = self.placement {
             self.home.tickets.remove(file, self.handle);
         }
-        let life = self.home.held.closed(self.handle);
-        self.home.close(self.handle, life);
+        let closed = Closed { handle: self.handle, wrote: self.wrote.load(Relaxed) };
+        if self.home.held.closed(closed) {
+            self.home.tell_closed();
+        }
     }
 }

@@ -246,6 +246,7 @@ fn write_content(open: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
     match &*open.file.together() {
         Body::Inline => open.stub.write(offset, data),
         Body::Striped(striped) => {
+            open.stub.will_change();
             let done = striped.write(offset, data)?;
             open.stub.was_written(offset + done as u64)?;
             Ok(done)
@@ -266,6 +267,7 @@ fn fallocate_content(
             if !is_offered(mode) {
                 return Err(FsError::Unsupported);
             }
+            stub.will_change();
             striped.fallocate(range.clone(), mode, stub.size()?, is_shared)?;
             if mode.contains(FallocateMode::KEEP_SIZE) {
                 stub.was_changed()

@@ -122,3 +122,29 @@ fn a_server_that_stays_away_fails_what_is_asked_until_it_is_back() {
     write_all(&volume, opened.handle, 0, b"back");
     volume.release(opened.handle).unwrap();
 }
+
+#[test]
+fn files_that_nobody_wrote_come_and_go_without_their_data_servers() {
+    let mut served = Served::new(Shape::striped());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    for position in 1..served.proxies.len() {
+        served.stop(position);
+    }
+    let begun = std::time::Instant::now();
+    for name in ["closed before it is removed", "removed before it is closed"] {
+        let (attr, opened) = create(&volume, Ino::ROOT, name);
+        if name.starts_with("closed") {
+            volume.release(opened.handle).unwrap();
+            assert_eq!(volume.getattr(attr.ino, None).unwrap().size, 0);
+            let again = volume.open(me(), attr.ino, OpenFlags::READ_ONLY).unwrap();
+            volume.release(again.handle).unwrap();
+        }
+        volume.unlink(me(), Ino::ROOT, OsStr::new(name)).unwrap();
+        if name.starts_with("removed") {
+            volume.release(opened.handle).unwrap();
+        }
+        volume.forget(attr.ino, 1);
+    }
+    assert!(begun.elapsed() < Duration::from_secs(5), "somebody was asked: {:?}", begun.elapsed());
+}

@@ -18,7 +18,7 @@ use super::table::Link;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
 use forebay_model::layout::{Layout, LayoutChoice};
-use forebay_wire::{Attr, Caller, FileKind, FsError, Ino, NewObject, Result};
+use forebay_wire::{Attr, Caller, FileKind, FsError, Ino, NewObject, Result, Sharing};
 use rustix::fs::{AtFlags, FileType, Gid, Mode, OFlags, Stat, Uid, XattrFlags};
 use std::ffi::OsStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -132,6 +132,9 @@ impl Tree {
             self.uncount_created();
         }
         let (fd, stat, annotation) = made?;
+        if let (Sharing::Shared, Some((file, _))) = (self.sharing, annotation.striped) {
+            self.bare().made(file);
+        }
         let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
         let stub = self.adopt(LocalStub::of_new(tree, fd, &stat, annotation));
         Ok((self.found(parent, &directory, name, &stat, annotation)?, stub))

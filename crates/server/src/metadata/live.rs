@@ -17,6 +17,7 @@ use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Stub, Timestamp};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, MutexGuard, PoisonError};
 
 /// Unit of the block counts, in bytes.
@@ -96,7 +97,7 @@ impl LocalStub {
         if live.writers == 0 {
             self.look(&mut live)?;
             if let (None, Some((file, layout))) = (&live.base, self.striped()) {
-                live.base = Some(self.tree().reach(file, &layout)?);
+                live.base = Some(self.reach(file, &layout)?);
             }
             self.tree().table().set_blocks(self.number(), None);
         }
@@ -105,10 +106,13 @@ impl LocalStub {
     }
 
     /// Somebody who had it open for writing closes it. The last one settles it; if that fails it is unsettled.
-    pub(super) fn writer_went(&self) {
+    fn writer_went(&self, wrote: bool) {
         let mut live = self.live();
         live.writers = live.writers.saturating_sub(1);
         let Some((file, layout)) = self.striped() else { return };
+        if wrote {
+            self.tree().bare().end(file);
+        }
         if live.writers > 0 {
             return;
         }
@@ -117,10 +121,18 @@ impl LocalStub {
             self.tree().unsettled().add(file);
             return;
         }
-        let settled = self.tree().reach(file, &layout).and_then(|reach| self.settle(&mut live, file, &reach));
+        let settled = self.reach(file, &layout).and_then(|reach| self.settle(&mut live, file, &reach));
         if settled.is_err() {
             self.tree().unsettled().add(file);
         }
+    }
+
+    /// The substripe files of a file that nobody has open for writing.
+    fn reach(&self, file: FileId, layout: &Layout) -> Result<Reach> {
+        if self.tree().bare().contains(file) {
+            return Ok(Reach::default());
+        }
+        self.tree().reach(file, layout)
     }
 
     /// Gives the stub what the substripe files say.
@@ -266,6 +278,8 @@ impl Tree {
 pub struct OpenFile {
     stub: Arc<LocalStub>,
     writes: bool,
+    /// Who closes it says that nothing was written through it.
+    wrote_nothing: AtomicBool,
 }
 
 impl OpenFile {
@@ -273,7 +287,14 @@ impl OpenFile {
         if writes {
             stub.writer_came()?;
         }
-        Ok(OpenFile { stub, writes })
+        Ok(OpenFile { stub, writes, wrote_nothing: AtomicBool::new(false) })
+    }
+
+    /// Who has the opening that a stub stands for is about to close it, and has changed nothing of the content.
+    pub(crate) fn wrote_nothing(stub: &dyn Stub) {
+        if let Some(opening) = stub.as_any().downcast_ref::<OpenFile>() {
+            opening.wrote_nothing.store(true, SeqCst);
+        }
     }
 
     /// A stub that was given out is an opening of this file for writing.
@@ -286,7 +307,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if self.writes {
-            self.stub.writer_went();
+            self.stub.writer_went(!self.wrote_nothing.load(SeqCst));
         }
     }
 }

@@ -5,7 +5,10 @@ use super::requests::Asking;
 use super::session::{Answer, OpenDirectory, OpenFile};
 use super::settle;
 use crate::locks;
-use forebay_wire::message::{BULK_MAX, Changed, Credentials, Entry, MetadataRequest, Name, Opened, Reply};
+use crate::metadata::OpenFile as TreeFile;
+use forebay_wire::message::{
+    BULK_MAX, Changed, Closed, Credentials, Entry, MetadataRequest, Name, Opened, Reply,
+};
 use forebay_wire::ticket::Rights;
 use forebay_wire::{
     Attr, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, Placement, Result, SetAttr, Stub,
@@ -146,9 +149,12 @@ fn opened(asking: &Asking<'_>, handle: u64, file: &OpenFile, attr: Attr) -> Open
     Opened { handle, placement, ticket, attr: Attr { valid_ms, ..attr } }
 }
 
-pub(crate) fn close(asking: &Asking<'_>, handle: u64) {
-    let Some((file, is_last)) = asking.session.close(handle) else { return };
+pub(crate) fn close(asking: &Asking<'_>, closed: &Closed) {
+    let Some((file, is_last)) = asking.session.close(closed.handle) else { return };
     let (ino, writable) = (file.ino, file.flags.writable());
+    if !closed.wrote {
+        TreeFile::wrote_nothing(&*file.stub);
+    }
     drop(file);
     if writable {
         asking.home.closed_for_writing(ino, asking.session);

@@ -1,7 +1,8 @@
 //! Frames on a stream: one in, one out.
 //!
 //! What comes in is held to limits before anything is allocated for it: small ones until the client has proved who it is.
-//! The buffers of a connection are kept from request to request, but no more than [`KEPT_BYTES`] of each.
+//! A request is read with one call where it is small: what has come already, also of requests that follow, waits in
+//! the inbox. The buffers of a connection are kept from request to request, but no more than [`KEPT_BYTES`] of each.
 
 use super::stream::Stream;
 use forebay_wire::message::{BODY_MAX, BULK_MAX, DecodeError, Flags, HEADER_BYTES, Header};
@@ -35,13 +36,27 @@ impl FrameLimits {
     pub(crate) const KNOWN: FrameLimits = FrameLimits { body: BODY_MAX, bulk: BULK_MAX };
 }
 
+/// Read by one call, in bytes: a small request, or several.
+const READ_AHEAD: usize = 8 << 10;
+
 /// The last frame that came.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Inbox {
+    /// What has come and was not taken yet: the bytes from `taken` to `filled`.
+    ahead: Box<[u8; READ_AHEAD]>,
+    taken: usize,
+    filled: usize,
     body: Vec<u8>,
     bulk: Vec<u8>,
     body_len: usize,
     bulk_len: usize,
+}
+
+impl Default for Inbox {
+    fn default() -> Inbox {
+        let (body, bulk) = (Vec::new(), Vec::new());
+        Inbox { ahead: Box::new([0; _]), taken: 0, filled: 0, body, bulk, body_len: 0, bulk_len: 0 }
+    }
 }
 
 impl Inbox {
@@ -51,17 +66,51 @@ impl Inbox {
         stream: &mut Stream,
         limits: FrameLimits,
     ) -> Result<Option<Header>, FrameError> {
-        let mut bytes = [0; HEADER_BYTES];
-        if !read_first(stream, &mut bytes)? {
+        if !self.read_ahead(stream)? {
             return Ok(None);
         }
-        let header = Header::decode(&bytes)?;
+        let header = Header::decode(self.next_header().expect("read ahead"))?;
         check("a body", header.body, limits.body)?;
         check("what a frame carries", header.bulk, limits.bulk)?;
         (self.body_len, self.bulk_len) = (header.body as usize, header.bulk as usize);
-        stream.read_exact(room(&mut self.body, self.body_len))?;
-        stream.read_exact(room(&mut self.bulk, self.bulk_len))?;
+        self.taken += HEADER_BYTES;
+        for (into, length) in [(&mut self.body, self.body_len), (&mut self.bulk, self.bulk_len)] {
+            let into = room(into, length);
+            let here = &self.ahead[self.taken..self.filled];
+            let here = &here[..here.len().min(length)];
+            into[..here.len()].copy_from_slice(here);
+            self.taken += here.len();
+            stream.read_exact(&mut into[here.len()..])?;
+        }
         Ok(Some(header))
+    }
+
+    /// The header of the next frame, if it has come.
+    fn next_header(&self) -> Option<&[u8; HEADER_BYTES]> {
+        self.ahead[self.taken..self.filled].first_chunk()
+    }
+
+    /// The next frame is here already: it can be answered before anybody waits.
+    pub(crate) fn has_next(&self) -> bool {
+        let Some(Ok(header)) = self.next_header().map(Header::decode) else { return false };
+        let length = header.body as usize + header.bulk as usize;
+        self.filled - self.taken - HEADER_BYTES >= length
+    }
+
+    /// Reads until a header is there; `false` when the connection ended before its first byte.
+    fn read_ahead(&mut self, stream: &mut Stream) -> io::Result<bool> {
+        self.ahead.copy_within(self.taken..self.filled, 0);
+        (self.taken, self.filled) = (0, self.filled - self.taken);
+        while self.filled < HEADER_BYTES {
+            match stream.read(&mut self.ahead[self.filled..]) {
+                Ok(0) if self.filled == 0 => return Ok(false),
+                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+                Ok(count) => self.filled += count,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(true)
     }
 
     pub(crate) fn body(&self) -> &[u8] {
@@ -103,10 +152,18 @@ pub(crate) fn send(
     encode: impl FnOnce(&mut Vec<u8>),
     bulk: &[u8],
 ) -> io::Result<()> {
-    let mut body = Vec::new();
-    encode(&mut body);
-    let header = header(kind, request, body.len(), bulk.len());
-    stream.write_parts(&[&header, &body, bulk])
+    let mut frame = Vec::new();
+    put(&mut frame, kind, request, encode, bulk.len());
+    stream.write_parts(&[&frame, bulk])
+}
+
+/// Adds a message to others that are sent together; what it carries has to follow.
+pub(crate) fn put(to: &mut Vec<u8>, kind: u16, request: u64, encode: impl FnOnce(&mut Vec<u8>), bulk: usize) {
+    let at = to.len();
+    to.extend([0; HEADER_BYTES]);
+    encode(to);
+    let body = to.len() - at - HEADER_BYTES;
+    to[at..at + HEADER_BYTES].copy_from_slice(&header(kind, request, body, bulk));
 }
 
 /// The header of a frame that is sent.
@@ -120,19 +177,4 @@ fn check(what: &'static str, length: u32, most: usize) -> Result<(), DecodeError
         return Ok(());
     }
     Err(DecodeError::TooLong { what, length: u64::from(length), most: most as u64 })
-}
-
-/// Fills the buffer; `false` when the connection ended before its first byte.
-fn read_first(stream: &mut Stream, buffer: &mut [u8]) -> io::Result<bool> {
-    let mut done = 0;
-    while done < buffer.len() {
-        match stream.read(&mut buffer[done..]) {
-            Ok(0) if done == 0 => return Ok(false),
-            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(count) => done += count,
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(true)
 }

@@ -82,8 +82,8 @@ impl Asking<'_> {
                 let opened = files::open(self, &who, ino, flags, reclaim)?;
                 Ok(Reply::Opened { opened }.into())
             }
-            R::Close { handle } => {
-                files::close(self, handle);
+            R::Close { items } => {
+                items.iter().for_each(|closed| files::close(self, closed));
                 Ok(done(()))
             }
             R::OpenDir { who, ino } => {

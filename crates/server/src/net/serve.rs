@@ -4,7 +4,7 @@
 //! connection, is refused and the connection goes on.
 
 use super::data::Content;
-use super::frame::{FrameError, FrameLimits, Inbox, give_back, header, send};
+use super::frame::{FrameError, FrameLimits, Inbox, give_back, header, put, send};
 use super::handshake::Member;
 use super::hosted::Hosted;
 use super::requests::Asking;
@@ -16,6 +16,9 @@ use forebay_wire::message::{
 };
 use std::io;
 use std::sync::Arc;
+
+/// Answers that wait for those of requests that came with theirs, in bytes.
+const WAITING_MAX: usize = 16 << 10;
 
 /// The next request; `None`: the connection is over.
 fn receive(stream: &mut Stream, inbox: &mut Inbox) -> Option<Header> {
@@ -44,21 +47,47 @@ fn refuse(stream: &mut Stream, header: &Header, error: &DecodeError) -> bool {
     said && matches!(error, DecodeError::UnknownKind { .. })
 }
 
+/// Answers of a connection on their way: those to requests that came together go together.
+#[derive(Default)]
+struct Answers(Vec<u8>);
+
+impl Answers {
+    /// Adds one. What it carries goes at once, and all before it.
+    fn add(&mut self, stream: &mut Stream, request: u64, answer: &Answer) -> io::Result<()> {
+        let (reply, bulk) = (&answer.reply, answer.bulk());
+        put(&mut self.0, reply.kind(), request, |body| reply.encode(body), bulk.len());
+        if bulk.is_empty() && self.0.len() < WAITING_MAX { Ok(()) } else { self.send(stream, bulk) }
+    }
+
+    fn send(&mut self, stream: &mut Stream, bulk: &[u8]) -> io::Result<()> {
+        stream.write_parts(&[&self.0, bulk])?;
+        self.0.clear();
+        give_back(&mut self.0);
+        Ok(())
+    }
+}
+
 /// Serves a connection for names and attributes.
 pub(crate) fn metadata(stream: &mut Stream, inbox: &mut Inbox, member: &Member, hosted: &Hosted) {
-    let mut spare = Vec::new();
-    while let Some(header) = receive(stream, inbox) {
+    let (mut spare, mut answers) = (Vec::new(), Answers::default());
+    loop {
+        if !inbox.has_next() && answers.send(stream, &[]).is_err() {
+            return;
+        }
+        let Some(header) = receive(stream, inbox) else { return };
         let call = match MetadataCall::decode(header.kind, inbox.body()) {
             Ok(call) => call,
-            Err(error) if refuse(stream, &header, &error) => continue,
+            Err(error) if answers.send(stream, &[]).is_ok() && refuse(stream, &header, &error) => continue,
             Err(_) => return,
         };
         let is_goodbye = matches!(call.request, MetadataRequest::Goodbye);
         let Some(answer) = answer(member, hosted, &header, call, inbox.bulk(), &mut spare) else { return };
-        if !header.flags.one_way && say(stream, header.request, &answer.reply, answer.bulk()).is_err() {
+        if !header.flags.one_way && answers.add(stream, header.request, &answer).is_err() {
             return;
         }
         if is_goodbye || matches!(answer.reply, Reply::Malformed { .. }) {
+            // The other side may not listen any more.
+            let _ = answers.send(stream, &[]);
             return;
         }
         // An answer that is kept in its slot keeps its buffer too.

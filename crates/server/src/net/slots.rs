@@ -54,6 +54,8 @@ struct State<R> {
     last: u64,
     answer: Option<Arc<R>>,
     busy: bool,
+    /// Who waits until it is not busy any more: to wake nobody costs a system call too.
+    waiting: u32,
 }
 
 impl<R> Slot<R> {
@@ -65,7 +67,7 @@ impl<R> Slot<R> {
 impl<R> Slots<R> {
     pub(crate) fn new() -> Slots<R> {
         let slot = || Slot {
-            state: Mutex::new(State { last: 0, answer: None, busy: false }),
+            state: Mutex::new(State { last: 0, answer: None, busy: false, waiting: 0 }),
             changed: Condvar::new(),
         };
         Slots { slots: (0..SLOTS).map(|_| slot()).collect() }
@@ -76,7 +78,9 @@ impl<R> Slots<R> {
         let slot = self.slots.get(usize::from(number)).ok_or(SlotError::NoSuchSlot(number))?;
         let mut state = slot.lock();
         while state.busy {
+            state.waiting += 1;
             state = slot.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state.waiting -= 1;
         }
         if sequence < state.last {
             return Err(SlotError::Past { asked: sequence, last: state.last });
@@ -85,7 +89,7 @@ impl<R> Slots<R> {
             return Ok(Turn::Made(answer.clone()));
         }
         let is_first = state.last == 0;
-        *state = State { last: sequence, answer: None, busy: true };
+        *state = State { last: sequence, answer: None, busy: true, waiting: state.waiting };
         Ok(Turn::Make(Making { slot, is_first }))
     }
 }
@@ -109,8 +113,11 @@ impl<R> Making<'_, R> {
 
 impl<R> Drop for Making<'_, R> {
     fn drop(&mut self) {
-        self.slot.lock().busy = false;
-        self.slot.changed.notify_all();
+        let mut state = self.slot.lock();
+        state.busy = false;
+        if state.waiting > 0 {
+            self.slot.changed.notify_all();
+        }
     }
 }
 

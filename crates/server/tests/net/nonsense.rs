@@ -35,7 +35,7 @@ fn request(random: &mut Random) -> MetadataRequest {
     let who = me();
     match random.below(16) {
         0 => MetadataRequest::Open { who, ino, flags, reclaim: Some(handle) },
-        1 => MetadataRequest::Close { handle },
+        1 => MetadataRequest::Close { items: vec![Closed { handle, wrote: false }] },
         2 => MetadataRequest::ReadInline { handle, offset, length: length as u32 },
         3 => MetadataRequest::WriteInline { handle, offset },
         4 => MetadataRequest::Reserve { handle, length },

@@ -215,6 +215,9 @@ fn a_file_without_a_name_is_taken_up_again_or_goes() {
     while free(&mut first) != before - (1 << 20) {
         std::thread::yield_now();
     }
-    assert_eq!(first.ask(MetadataRequest::Close { handle: kept.handle }), Reply::Done);
+    assert_eq!(
+        first.ask(MetadataRequest::Close { items: vec![Closed { handle: kept.handle, wrote: true }] }),
+        Reply::Done
+    );
     assert_eq!(free(&mut first), before);
 }

@@ -41,6 +41,17 @@ record! {
 }
 
 record! {
+    /// An open file that is closed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub struct Closed {
+        /// Its number.
+        pub handle: u64,
+        /// Striped content may have been changed through it.
+        pub wrote: bool,
+    }
+}
+
+record! {
     /// References that a session had before its server was started again.
     #[derive(Clone, Debug, PartialEq, Eq)]
     pub struct Claim {
@@ -68,6 +79,11 @@ impl Field for (Ino, Name) {
 
 impl Item for Forgotten {
     const LIST: &'static str = "references given back";
+    const MOST: usize = 1024;
+}
+
+impl Item for Closed {
+    const LIST: &'static str = "closed files";
     const MOST: usize = 1024;
 }
 
@@ -116,8 +132,8 @@ messages! {
         /// Opens a regular file; `reclaim` is the number it had before the server was started again, and gets again.
         /// Reply: `Opened`, without a reference.
         Open = 0x010e { who: Credentials, ino: Ino, flags: OpenFlags, reclaim: Option<u64>, },
-        /// Closes a file. A handle that is not open is not an error here: closing may be repeated. Reply: `Done`.
-        Close = 0x010f { handle: u64, },
+        /// Closes files. A handle that is not open is not an error here: closing may be repeated. Reply: `Done`.
+        Close = 0x010f { items: Vec<Closed>, },
         /// Opens a directory. Reply: `Directory`.
         OpenDir = 0x0110 { who: Credentials, ino: Ino, },
         /// Entries after a cookie, as many as fit into `most` bytes, one at least. With attributes each entry but `.`

@@ -33,6 +33,6 @@ pub use data::DataRequest;
 pub use handshake::{ConnectionKind, Handshake, RefusalReason, Role};
 pub use header::{BODY_MAX, BULK_MAX, Flags, HEADER_BYTES, Header, MAGIC, VERSION, VERSIONS};
 pub use listing::Entry;
-pub use metadata::{Claim, Forgotten, MetadataCall, MetadataRequest, Once, SLOTS_MAX};
+pub use metadata::{Claim, Closed, Forgotten, MetadataCall, MetadataRequest, Once, SLOTS_MAX};
 pub use reply::{Gone, Opened, Reply, Status};
 pub use values::{Credentials, GROUPS_MAX, Group, Piece, SPANS_MAX, SessionId};

@@ -3,9 +3,9 @@
 use super::super::codec::{Field, Item, Reader, put_string};
 use super::super::values::{Credentials, Group, Piece, SessionId};
 use super::super::{
-    AttributeName, AttributeValue, BODY_MAX, BULK_MAX, Changed, Claim, DecodeError, Forgotten, GROUPS_MAX,
-    HEADER_BYTES, Header, MetadataCall, MetadataRequest, NAME_MAX, Name, Once, PATH_MAX, SLOTS_MAX,
-    SPANS_MAX, TEXT_MAX, Target,
+    AttributeName, AttributeValue, BODY_MAX, BULK_MAX, Changed, Claim, Closed, DecodeError, Forgotten,
+    GROUPS_MAX, HEADER_BYTES, Header, MetadataCall, MetadataRequest, NAME_MAX, Name, Once, PATH_MAX,
+    SLOTS_MAX, SPANS_MAX, TEXT_MAX, Target,
 };
 use super::sample::{Sample, Source};
 use crate::attr::{Ino, Timestamp};
@@ -60,6 +60,7 @@ fn lists_have_limits() {
     list_limit::<Group>();
     list_limit::<Piece>();
     list_limit::<Forgotten>();
+    list_limit::<Closed>();
     list_limit::<Claim>();
     list_limit::<Changed>();
     list_limit::<crate::data::Listed>();
