@@ -4,6 +4,7 @@
 //! what it does.
 
 use crate::config::PoolOptions;
+use crate::doctor::command::Doctor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_agent::Serving;
 use std::ffi::OsString;
@@ -45,6 +46,8 @@ pub enum Command {
     Serve(ServeNode),
     /// Allocate the burst buffer of a cluster; --config names the configuration [default: /etc/forebay/controller.toml].
     Controller(Controller),
+    /// Look over this machine, or the cluster from here, and say what to change; exit status 1 if something does not work.
+    Doctor(Doctor),
     /// Mount a namespace of an instance that servers serve.
     Mount(Mount),
     /// Unmount what `forebay mount` mounted.

@@ -10,6 +10,8 @@ use std::process::ExitCode;
 pub enum Exit {
     /// Everything worked.
     Success,
+    /// `doctor` found something that does not work.
+    Troubles,
     /// `fsck` found something, and repaired all of it.
     Corrected,
     /// `fsck` found something that it did not repair.
@@ -39,7 +41,7 @@ impl Exit {
     pub fn status(self) -> u8 {
         match self {
             Exit::Success => 0,
-            Exit::Corrected => 1,
+            Exit::Troubles | Exit::Corrected => 1,
             Exit::Usage => 2,
             Exit::Uncorrected => 4,
             Exit::Directives => 65,

@@ -37,6 +37,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Config(pool) => config::config(places, &pool),
         Command::Serve(serve) => serve::serve(places, &serve),
         Command::Controller(controller) => controller::controller(places, &controller),
+        Command::Doctor(doctor) => crate::doctor::command::doctor(&doctor),
         Command::Mount(mount) => mount::mount(&mount),
         Command::Status(status) => status::status(&status),
         Command::Umount(umount) => umount::umount(&umount),

@@ -4,7 +4,7 @@ use super::controller;
 use super::finding::{Finding, Grade};
 use super::role::{Role, detect};
 use super::slurm_files::{SlurmFiles, node_names};
-use super::{clock, kernel, munge, nodes, versions};
+use super::{clock, kernel, munge, nodes, ports, versions};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::say;
@@ -29,7 +29,7 @@ pub fn doctor(arguments: &Doctor) -> Result<Exit, CommandError> {
     let text = if arguments.json { as_json(&roles, &findings) } else { as_text(&roles, &findings) };
     say::answer(text).map_err(CommandError::Output)?;
     let worst = findings.iter().map(|finding| finding.grade).max();
-    Ok(if worst == Some(Grade::Bad) { Exit::Corrected } else { Exit::Success })
+    Ok(if worst == Some(Grade::Bad) { Exit::Troubles } else { Exit::Success })
 }
 
 fn findings(roles: &[Role]) -> Vec<Finding> {
@@ -40,6 +40,7 @@ fn findings(roles: &[Role]) -> Vec<Finding> {
         findings.push(munge::check());
     }
     findings.extend(roles.iter().flat_map(|role| kernel::check(*role)));
+    findings.extend(roles.iter().flat_map(|role| ports::check(*role)));
     let (finding, snapshot) = controller::check();
     findings.push(finding);
     if let Some(snapshot) = &snapshot {

@@ -10,6 +10,7 @@ pub mod finding;
 pub mod kernel;
 pub mod munge;
 pub mod nodes;
+pub mod ports;
 pub mod role;
 pub mod slurm;
 pub mod slurm_files;
