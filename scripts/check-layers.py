@@ -28,7 +28,7 @@ ALLOWED = {
     "client": {"model", "wire"},
     "fusedev": set(),
     "fuse": {"fusedev", "client", "model", "wire"},
-    "agent": {"controller", "server", "stager", "fuse", "client", "model", "wire"},
+    "agent": {"controller", "directive", "server", "stager", "fuse", "client", "model", "wire"},
     "cli": {"model", "directive", "wire", "controller", "server", "stager", "client", "fuse", "agent"},
     "testkit": set(),
 }

@@ -16,6 +16,7 @@ mod attachment;
 mod capabilities;
 mod clean;
 mod create;
+pub mod daemon;
 mod description;
 mod destroy;
 mod error;

@@ -16,14 +16,14 @@ const FILE_MAX: u64 = 4 << 20;
 const NAME_MAX: usize = 64;
 
 /// See the module.
-pub(super) struct Document {
+pub(crate) struct Document {
     path: PathBuf,
     text: String,
 }
 
 impl Document {
     /// Reads a file.
-    pub(super) fn open(path: &Path) -> Result<Document, NodeError> {
+    pub(crate) fn open(path: &Path) -> Result<Document, NodeError> {
         let failed = |source| NodeError::Read { path: path.to_owned(), source };
         let mut text = String::new();
         let file = File::open(path).map_err(failed)?;
@@ -35,18 +35,18 @@ impl Document {
     }
 
     #[cfg(test)]
-    pub(super) fn of_text(path: &Path, text: &str) -> Document {
+    pub(crate) fn of_text(path: &Path, text: &str) -> Document {
         Document { path: path.to_owned(), text: text.to_owned() }
     }
 
     /// Its values.
-    pub(super) fn parse<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
+    pub(crate) fn parse<T: DeserializeOwned>(&self) -> Result<T, NodeError> {
         toml::from_str(&self.text)
             .map_err(|error| NodeError::Syntax { path: self.path.clone(), message: error.to_string() })
     }
 
     /// A complaint about a value.
-    pub(super) fn refuse<T: Display>(
+    pub(crate) fn refuse<T: Display>(
         &self,
         key: &'static str,
         value: &Spanned<T>,
@@ -56,7 +56,7 @@ impl Document {
     }
 
     /// A complaint about what begins at a byte of the text.
-    pub(super) fn refuse_at(
+    pub(crate) fn refuse_at(
         &self,
         at: usize,
         key: &'static str,
@@ -69,7 +69,7 @@ impl Document {
     }
 
     /// An absolute path.
-    pub(super) fn path(&self, key: &'static str, value: &Spanned<String>) -> Result<PathBuf, NodeError> {
+    pub(crate) fn path(&self, key: &'static str, value: &Spanned<String>) -> Result<PathBuf, NodeError> {
         let path = Path::new(value.get_ref());
         if path.is_absolute() && !value.get_ref().contains('\0') {
             Ok(path.to_owned())
@@ -79,12 +79,12 @@ impl Document {
     }
 
     /// A number of bytes with its unit.
-    pub(super) fn size(&self, key: &'static str, value: &Spanned<String>) -> Result<Bytes, NodeError> {
+    pub(crate) fn size(&self, key: &'static str, value: &Spanned<String>) -> Result<Bytes, NodeError> {
         parse_bytes(value.get_ref()).map_err(|error| self.refuse(key, value, size_problem(&error)))
     }
 
     /// A number between two others.
-    pub(super) fn number<T: Copy + PartialOrd + Display>(
+    pub(crate) fn number<T: Copy + PartialOrd + Display>(
         &self,
         key: &'static str,
         value: &Spanned<T>,
@@ -100,7 +100,7 @@ impl Document {
     }
 
     /// A name that is used in paths and messages.
-    pub(super) fn name(&self, key: &'static str, value: &Spanned<String>) -> Result<String, NodeError> {
+    pub(crate) fn name(&self, key: &'static str, value: &Spanned<String>) -> Result<String, NodeError> {
         let name = value.get_ref();
         let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_".contains(letter);
         if !name.is_empty() && name.len() <= NAME_MAX && name.chars().all(fits) {
@@ -112,7 +112,7 @@ impl Document {
     }
 
     /// The file.
-    pub(super) fn source(&self) -> &Path {
+    pub(crate) fn source(&self) -> &Path {
         &self.path
     }
 }

@@ -7,13 +7,13 @@
 //! What they say is carried out by [`ServerNode`] and [`ClientMount`], each in a process of its own.
 
 mod client;
-mod document;
+pub(crate) mod document;
 mod endpoint;
 mod error;
 mod fsck;
 mod instance_file;
 mod private;
-mod remote;
+pub(crate) mod remote;
 mod running;
 mod secret;
 mod served;

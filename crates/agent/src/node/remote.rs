@@ -6,7 +6,7 @@ use forebay_client::remote::{self, Address, Attached, Description, Peers, Timeou
 use forebay_wire::Secret;
 
 /// Attaches the namespace that a file describes.
-pub(super) fn attach(file: &InstanceFile, token: Secret) -> Result<Attached, NodeError> {
+pub(crate) fn attach(file: &InstanceFile, token: Secret) -> Result<Attached, NodeError> {
     let description = Description {
         instance: file.name.clone(),
         namespace: file.namespace.clone(),

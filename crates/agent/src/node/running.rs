@@ -6,8 +6,7 @@
 
 use super::NodeError;
 use crate::atomic_file;
-use rustix::fs::FlockOperation;
-use rustix::io::Errno;
+use crate::process::lifelock;
 use serde::{Deserialize, Serialize};
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
@@ -55,14 +54,10 @@ impl Running {
             .mode(0o600)
             .custom_flags(libc::O_NOFOLLOW);
         let mut lock = options.open(&path).map_err(|error| failed(&path, error))?;
-        match rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => {}
-            Err(Errno::WOULDBLOCK) => {
-                let mut pid = String::new();
-                let _ = Read::by_ref(&mut lock).take(32).read_to_string(&mut pid);
-                return Err(NodeError::Serves { state: state.to_owned(), pid: pid.trim().to_owned() });
-            }
-            Err(errno) => return Err(failed(&path, errno.into())),
+        if !lifelock::lock_patiently(&path, &lock)? {
+            let mut pid = String::new();
+            let _ = Read::by_ref(&mut lock).take(32).read_to_string(&mut pid);
+            return Err(NodeError::Serves { state: state.to_owned(), pid: pid.trim().to_owned() });
         }
         let written = lock.set_len(0).and_then(|()| writeln!(lock, "{}", std::process::id()));
         written.map_err(|error| failed(&path, error))?;

@@ -98,7 +98,8 @@ impl ServerNode {
         self.end_all()
     }
 
-    fn end_all(&self) -> Vec<(InstanceId, FsError)> {
+    /// Serves nothing any more, and names the fragments that could not be closed.
+    pub(crate) fn end_all(&self) -> Vec<(InstanceId, FsError)> {
         let slots = std::mem::take(&mut *self.slots());
         let mut served = Vec::new();
         for (id, slot) in slots {

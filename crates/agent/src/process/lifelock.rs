@@ -1,16 +1,25 @@
-//! `<state directory>/process`: which process serves the instance, and whether it lives.
+//! Which process does a piece of work, and whether it lives: a file, for instance `<state directory>/process`.
 //!
 //! The process holds an exclusive flock(2) on the file from its start to its end, however it ends, and its id is the
 //! file's content. Whoever gets the lock knows that no process lives.
 
 use crate::error::AgentError;
 use crate::state_directory::StateDirectory;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::FlockOperation;
 use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, Signal};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// Pause between two looks at a process whose id is not known yet, and between two tries to get the lock.
+const PAUSE: Duration = Duration::from_millis(5);
+/// Tries to get the lock: whoever looks whether a process lives holds it for a moment.
+const TRIES: u32 = 40;
 
 /// The lock of the living process. Held until dropped.
 #[derive(Debug)]
@@ -18,48 +27,59 @@ pub(crate) struct LifeLock {
     _file: File,
 }
 
-fn path(state: &StateDirectory) -> PathBuf {
+/// The file of an instance's process.
+pub(crate) fn path(state: &StateDirectory) -> PathBuf {
     state.path().join("process")
 }
 
-fn open(state: &StateDirectory) -> Result<File, AgentError> {
-    let path = path(state);
+fn open(path: &Path) -> Result<File, AgentError> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options.open(&path).map_err(|error| AgentError::system("open", path, error))
+    options.open(path).map_err(|error| AgentError::system("open", path, error))
 }
 
-fn lock(state: &StateDirectory, file: &File) -> Result<bool, AgentError> {
+fn lock(path: &Path, file: &File) -> Result<bool, AgentError> {
     match rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive) {
         Ok(()) => Ok(true),
         Err(Errno::WOULDBLOCK) => Ok(false),
-        Err(error) => Err(AgentError::system("lock", path(state), error)),
+        Err(error) => Err(AgentError::system("lock", path, error)),
     }
 }
 
+/// Gets the lock unless a process holds it for good.
+pub(crate) fn lock_patiently(path: &Path, file: &File) -> Result<bool, AgentError> {
+    for _ in 1..TRIES {
+        if lock(path, file)? {
+            return Ok(true);
+        }
+        std::thread::sleep(PAUSE);
+    }
+    lock(path, file)
+}
+
 impl LifeLock {
-    /// Makes this process the instance's process; `None` if another one lives.
-    pub fn take(state: &StateDirectory) -> Result<Option<LifeLock>, AgentError> {
-        let mut file = open(state)?;
-        if !lock(state, &file)? {
+    /// Makes this process the one that does it; `None` if another one lives.
+    pub fn take(path: &Path) -> Result<Option<LifeLock>, AgentError> {
+        let mut file = open(path)?;
+        if !lock_patiently(path, &file)? {
             return Ok(None);
         }
         let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
-        written.map_err(|error| AgentError::system("write", path(state), error))?;
+        written.map_err(|error| AgentError::system("write", path, error))?;
         Ok(Some(LifeLock { _file: file }))
     }
 }
 
 /// The process that lives; `None` if none does.
-pub(crate) fn living(state: &StateDirectory) -> Result<Option<Living>, AgentError> {
-    let mut file = open(state)?;
-    if lock(state, &file)? {
+pub(crate) fn living(path: &Path) -> Result<Option<Living>, AgentError> {
+    let mut file = open(path)?;
+    if lock(path, &file)? {
         return Ok(None);
     }
     let mut text = String::new();
     let read = Read::by_ref(&mut file).take(32).read_to_string(&mut text);
-    read.map_err(|error| AgentError::system("read", path(state), error))?;
-    Ok(Some(Living { pid: text.trim().parse().ok(), file }))
+    read.map_err(|error| AgentError::system("read", path, error))?;
+    Ok(Some(Living { pid: text.trim().parse().ok(), file, path: path.to_owned() }))
 }
 
 /// A process that lived a moment ago.
@@ -68,15 +88,50 @@ pub(crate) struct Living {
     /// Its id; `None` if it has not written it yet.
     pub pid: Option<i32>,
     file: File,
+    path: PathBuf,
 }
 
 impl Living {
     /// Whether it still lives, so that its id is not another process's by now.
-    pub fn still(&self, state: &StateDirectory) -> Result<bool, AgentError> {
-        let gone = lock(state, &self.file)?;
+    pub fn still(&self) -> Result<bool, AgentError> {
+        let gone = lock(&self.path, &self.file)?;
         if gone {
             let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
         }
         Ok(!gone)
     }
+}
+
+/// Sends the process a signal, if one lives.
+pub(crate) fn signal(path: &Path, signal: Signal) -> Result<(), AgentError> {
+    let Some(living) = living(path)? else { return Ok(()) };
+    let process = living.pid.and_then(handle);
+    // The handle was taken before this look: if the process still lives, the handle is its own.
+    if let (Some(process), true) = (&process, living.still()?) {
+        let _ = rustix::process::pidfd_send_signal(process, signal);
+    }
+    Ok(())
+}
+
+/// Waits until no process lives; false if it takes too long.
+pub(crate) fn wait_for_end(path: &Path, limit: Duration) -> Result<bool, AgentError> {
+    let begin = Instant::now();
+    while begin.elapsed() < limit {
+        let Some(living) = living(path)? else { return Ok(true) };
+        match living.pid.and_then(handle) {
+            Some(process) => wait_for_exit(&process, limit.saturating_sub(begin.elapsed())),
+            None => std::thread::sleep(PAUSE),
+        }
+    }
+    Ok(living(path)?.is_none())
+}
+
+fn handle(pid: i32) -> Option<OwnedFd> {
+    rustix::process::pidfd_open(Pid::from_raw(pid)?, PidfdFlags::empty()).ok()
+}
+
+/// A process handle becomes readable when the process has ended.
+fn wait_for_exit(process: &OwnedFd, limit: Duration) {
+    let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
+    let _ = rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit));
 }

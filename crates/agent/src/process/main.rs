@@ -5,7 +5,7 @@
 //! listening socket, standard output and error are the log. A crash anywhere drops the lock; what was mounted is then
 //! removed by the next attach or clean-up.
 
-use super::lifelock::LifeLock;
+use super::lifelock::{self, LifeLock};
 use super::log_tail::{self, note};
 use super::server::Server;
 use super::service::Service;
@@ -51,7 +51,7 @@ fn run(state: &StateDirectory) -> Result<(), Box<dyn std::error::Error>> {
     // Modes are what callers say; a mask would change them.
     rustix::process::umask(rustix::fs::Mode::empty());
     let listener = listener()?;
-    let Some(lock) = LifeLock::take(state)? else {
+    let Some(lock) = LifeLock::take(&lifelock::path(state))? else {
         return Err("another process serves this instance".into());
     };
     log_tail::begin();

@@ -22,7 +22,7 @@
 
 pub(crate) mod connection;
 pub(crate) mod leftover;
-mod lifelock;
+pub(crate) mod lifelock;
 mod log_tail;
 mod main;
 mod protocol;
@@ -40,5 +40,5 @@ use crate::state_directory::StateDirectory;
 
 /// Whether no process lives, so that one has to be started. The caller holds the gate.
 pub(crate) fn lifelock_is_free(state: &StateDirectory) -> Result<bool, AgentError> {
-    Ok(lifelock::living(state)?.is_none())
+    Ok(lifelock::living(&lifelock::path(state))?.is_none())
 }

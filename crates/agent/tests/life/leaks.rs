@@ -64,3 +64,27 @@ fn command_line(pid: u32) -> String {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     String::from_utf8_lossy(&line).replace('\0', " ")
 }
+
+/// Processes that have this path and this word as arguments: those of an agent.
+#[allow(dead_code)]
+pub fn with(path: &Path, word: &str) -> Vec<u32> {
+    let has_word = |pid: &u32| command_line_words(*pid).iter().any(|one| one == word);
+    processes(path).into_iter().filter(has_word).collect()
+}
+
+/// Kills them and waits for their ends.
+#[allow(dead_code)]
+pub fn kill_with(path: &Path, word: &str) {
+    let pids = with(path, word);
+    for pid in &pids {
+        let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    }
+    while with(path, word).iter().any(|pid| pids.contains(pid)) {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+}
+
+fn command_line_words(pid: u32) -> Vec<String> {
+    let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}

@@ -1,0 +1,339 @@
+//! The configuration of an agent.
+//!
+//! ```toml
+//! node = "nid00003"                   # as the workload manager calls it; default: the name of the host
+//! controller = "control:7600"         # or "unix:/run/forebay/controller.sock"; default: as for the commands
+//! registry = "forebay"                # the controller's; fragments of another one are never touched
+//! state = "/var/lib/forebay/agent"
+//!
+//! [mounts]
+//! holders = "kill"                    # what still uses a mount at the end of a job; "leave" lets it go on
+//!
+//! [storage]                           # a node that gives space; without it, it only mounts
+//! pool = "wlm_pool"
+//! directory = "/ssd/forebay"          # an existing directory on the disk
+//! kind = "image"                      # fragments of fixed size; "directory" counts what is written
+//! capacity = "1600GB"
+//! granularity = "20GiB"               # smallest piece that is handed out
+//! listen = "10.1.0.3:7070"
+//! address = "nid00003:7070"           # where others reach it, if that is not `listen`
+//! socket = "/run/forebay/server"      # for clients on this machine
+//! grace_s = 30                        # how long what a client holds is kept when it is not heard of
+//! ```
+//!
+//! Unknown keys are refused with their line. What [`AgentConfig::render`] writes has all defaults and reads as the same.
+
+use crate::node::document::Document;
+use crate::node::{Endpoint, NodeError};
+use forebay_model::capacity::format::exact;
+use forebay_model::units::Bytes;
+use serde::Deserialize;
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use toml::Spanned;
+
+/// Where the agent's state is kept, unless the file says otherwise.
+const STATE_DEFAULT: &str = "/var/lib/forebay/agent";
+/// Name of the registry, unless the file says otherwise; the controller has the same default.
+const REGISTRY_DEFAULT: &str = "forebay";
+/// Unix socket of the file server, unless the file says otherwise.
+const SOCKET_DEFAULT: &str = "/run/forebay/server";
+/// How long the state of a client that is not heard of is kept, unless the file says otherwise.
+const GRACE_DEFAULT_S: u64 = 30;
+/// Longest, in seconds: a day.
+const GRACE_MAX_S: u64 = 86_400;
+/// Longest name of a node that Linux has, in bytes.
+const NODE_MAX: usize = 64;
+
+/// See the module.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AgentConfig {
+    /// Name of the node.
+    pub node: String,
+    /// The controller's address; `None`: where the commands find it.
+    pub controller: Option<String>,
+    /// The registry that this node's fragments belong to.
+    pub registry: String,
+    /// The agent's directory.
+    pub state: PathBuf,
+    /// What is done about processes that use a mount that is to go.
+    pub holders: Holding,
+    /// What it gives, if anything.
+    pub storage: Option<StorageConfig>,
+}
+
+/// Space on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StorageConfig {
+    /// The pool that it is in.
+    pub pool: String,
+    /// Where fragments are made.
+    pub directory: PathBuf,
+    /// Of what form.
+    pub kind: StorageKind,
+    /// How much of the disk may be used.
+    pub capacity: Bytes,
+    /// Smallest piece that is handed out.
+    pub granularity: Bytes,
+    /// Where the file server listens.
+    pub listen: Endpoint,
+    /// Where others reach it.
+    pub address: Endpoint,
+    /// Its Unix socket.
+    pub socket: PathBuf,
+    /// How long what a client holds is kept when it is not heard of.
+    pub grace: Duration,
+}
+
+/// The form of fragments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum StorageKind {
+    /// XFS images of fixed size.
+    Image,
+    /// Directories; what is written is counted.
+    Directory,
+}
+
+/// What is done about processes that use a mount that is to go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Holding {
+    /// They are ended.
+    #[default]
+    Kill,
+    /// They go on with what they have open; the path is free at once.
+    Leave,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AgentToml {
+    node: Option<Spanned<String>>,
+    controller: Option<String>,
+    registry: Option<Spanned<String>>,
+    state: Option<Spanned<String>>,
+    #[serde(default)]
+    mounts: MountsToml,
+    storage: Option<StorageToml>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct MountsToml {
+    #[serde(default)]
+    holders: Holding,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StorageToml {
+    pool: Spanned<String>,
+    directory: Spanned<String>,
+    kind: Option<StorageKind>,
+    capacity: Spanned<String>,
+    granularity: Spanned<String>,
+    listen: Spanned<String>,
+    address: Option<Spanned<String>>,
+    socket: Option<Spanned<String>>,
+    grace_s: Option<Spanned<u64>>,
+}
+
+impl AgentConfig {
+    /// Reads and checks a file.
+    pub fn read(path: &Path) -> Result<AgentConfig, NodeError> {
+        AgentConfig::of(&Document::open(path)?)
+    }
+
+    fn of(document: &Document) -> Result<AgentConfig, NodeError> {
+        let file: AgentToml = document.parse()?;
+        let state = file.state.as_ref().map(|state| document.path("state", state)).transpose()?;
+        let registry = file.registry.as_ref().map(|name| document.name("registry", name)).transpose()?;
+        Ok(AgentConfig {
+            node: node(document, file.node.as_ref())?,
+            controller: file.controller,
+            registry: registry.unwrap_or_else(|| REGISTRY_DEFAULT.to_owned()),
+            state: state.unwrap_or_else(|| STATE_DEFAULT.into()),
+            holders: file.mounts.holders,
+            storage: file.storage.map(|storage| self::storage(document, &storage)).transpose()?,
+        })
+    }
+
+    /// The configuration as a file, with all defaults.
+    pub fn render(&self) -> String {
+        // Writing to a string cannot fail.
+        let mut text = format!("node = {:?}\n", self.node);
+        if let Some(controller) = &self.controller {
+            let _ = writeln!(text, "controller = {}", quoted(controller));
+        }
+        let _ = writeln!(text, "registry = {:?}\nstate = {}", self.registry, quoted_path(&self.state));
+        let holders = match self.holders {
+            Holding::Kill => "kill",
+            Holding::Leave => "leave",
+        };
+        let _ = writeln!(text, "\n[mounts]\nholders = {holders:?}");
+        if let Some(storage) = &self.storage {
+            storage.render(&mut text);
+        }
+        text
+    }
+}
+
+impl StorageConfig {
+    fn render(&self, text: &mut String) {
+        let kind = match self.kind {
+            StorageKind::Image => "image",
+            StorageKind::Directory => "directory",
+        };
+        let _ = writeln!(text, "\n[storage]\npool = {}", quoted(&self.pool));
+        let _ = writeln!(text, "directory = {}\nkind = {kind:?}", quoted_path(&self.directory));
+        let _ = writeln!(text, "capacity = {:?}", exact(self.capacity));
+        let _ = writeln!(text, "granularity = {:?}", exact(self.granularity));
+        let _ = writeln!(text, "listen = \"{}\"\naddress = \"{}\"", self.listen, self.address);
+        let _ = writeln!(text, "socket = {}\ngrace_s = {}", quoted_path(&self.socket), self.grace.as_secs());
+    }
+}
+
+fn node(document: &Document, name: Option<&Spanned<String>>) -> Result<String, NodeError> {
+    let Some(name) = name else {
+        let host = rustix::system::uname().nodename().to_string_lossy().into_owned();
+        return Ok(host.split('.').next().unwrap_or_default().to_owned());
+    };
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "-_.".contains(letter);
+    let text = name.get_ref();
+    if !text.is_empty() && text.len() <= NODE_MAX && text.chars().all(fits) {
+        return Ok(text.clone());
+    }
+    Err(document.refuse(
+        "node",
+        name,
+        format!("1 to {NODE_MAX} letters, digits, `-`, `_` and `.` are possible"),
+    ))
+}
+
+fn storage(document: &Document, file: &StorageToml) -> Result<StorageConfig, NodeError> {
+    let listen = endpoint(document, "listen", &file.listen)?;
+    let address = match &file.address {
+        Some(address) => endpoint(document, "address", address)?,
+        None if ["0.0.0.0", "::"].contains(&listen.host()) => {
+            let problem = "it is reached at any address: say in `address` at which one others are to ask";
+            return Err(document.refuse("listen", &file.listen, problem));
+        }
+        None => listen.clone(),
+    };
+    let socket = file.socket.as_ref().map(|socket| document.path("socket", socket)).transpose()?;
+    let grace = file.grace_s.as_ref().map(|grace| document.number("grace_s", grace, 1, GRACE_MAX_S));
+    let capacity = document.size("capacity", &file.capacity)?;
+    let granularity = document.size("granularity", &file.granularity)?;
+    if granularity.0 == 0 || granularity > capacity {
+        return Err(document.refuse(
+            "granularity",
+            &file.granularity,
+            "more than nothing, and not more than `capacity`",
+        ));
+    }
+    Ok(StorageConfig {
+        pool: file.pool.get_ref().clone(),
+        directory: document.path("directory", &file.directory)?,
+        kind: file.kind.unwrap_or(StorageKind::Image),
+        capacity,
+        granularity,
+        listen,
+        address,
+        socket: socket.unwrap_or_else(|| SOCKET_DEFAULT.into()),
+        grace: Duration::from_secs(grace.transpose()?.unwrap_or(GRACE_DEFAULT_S)),
+    })
+}
+
+/// An address that is the same after every start, since clients have to find it again.
+fn endpoint(document: &Document, key: &'static str, text: &Spanned<String>) -> Result<Endpoint, NodeError> {
+    let parsed: Endpoint =
+        text.get_ref().parse().map_err(|error| document.refuse(key, text, format!("{error}")))?;
+    match parsed.port() {
+        0 => Err(document.refuse(key, text, "a port that stays the same is needed")),
+        _ => Ok(parsed),
+    }
+}
+
+fn quoted(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn quoted_path(path: &Path) -> String {
+    quoted(&path.to_string_lossy())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WHOLE: &str = r#"node = "nid00003"
+controller = "control:7600"
+registry = "cluster1"
+state = "/var/lib/agent"
+
+[mounts]
+holders = "leave"
+
+[storage]
+pool = "wlm_pool"
+directory = "/ssd/forebay"
+kind = "directory"
+capacity = "1600GB"
+granularity = "20GiB"
+listen = "0.0.0.0:7070"
+address = "nid00003:7070"
+socket = "/run/f/server"
+grace_s = 31
+"#;
+
+    fn parse(text: &str) -> Result<AgentConfig, NodeError> {
+        AgentConfig::of(&Document::of_text(Path::new("/a.toml"), text))
+    }
+
+    #[test]
+    fn what_is_printed_is_what_was_read() {
+        let config = parse(WHOLE).unwrap();
+        let storage = config.storage.clone().unwrap();
+        assert_eq!((config.holders, storage.kind), (Holding::Leave, StorageKind::Directory));
+        assert_eq!((storage.capacity, storage.grace.as_secs()), (Bytes(1_600_000_000_000), 31));
+        assert_eq!(storage.address.to_string(), "nid00003:7070");
+        for text in [
+            WHOLE,
+            "",
+            "[storage]\npool = \"p\"\ndirectory = \"/d\"\ncapacity = \"1GiB\"\ngranularity = \"1MiB\"\nlisten = \"10.1.0.3:7070\"\n",
+        ] {
+            let config = parse(text).unwrap();
+            assert_eq!(parse(&config.render()).unwrap(), config, "{}", config.render());
+        }
+        let short = parse("").unwrap();
+        assert!(!short.node.is_empty() && !short.node.contains('.') && short.storage.is_none());
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_with_its_line() {
+        for (from, to, wanted) in [
+            ("controller =", "controler =", "line 2"),
+            ("nid00003\"\nc", "a b\"\nc", "line 1: node = a b"),
+            ("cluster1", "", "line 3: registry = "),
+            ("/var/lib/agent", "agent", "line 4: state = agent: an absolute path"),
+            ("leave", "shoot", "line 7"),
+            ("\"directory\"\ncap", "\"tape\"\ncap", "line 12"),
+            ("1600GB", "1600XB", "line 13: capacity = 1600XB"),
+            ("20GiB", "2TB", "line 14: granularity = 2TB: more than nothing, and not more than `capacity`"),
+            ("0.0.0.0:7070", "0.0.0.0:0", "line 15: listen = 0.0.0.0:0: a port that stays the same"),
+            (
+                "address = \"nid00003:7070\"\n",
+                "",
+                "line 15: listen = 0.0.0.0:7070: it is reached at any address",
+            ),
+            ("grace_s = 31", "grace_s = 0", "line 18: grace_s = 0"),
+        ] {
+            let text = WHOLE.replacen(from, to, 1);
+            assert_ne!(text, WHOLE, "{from}");
+            let message = parse(&text).map(|config| format!("{config:?}")).unwrap_err().to_string();
+            assert!(message.contains(wanted) && message.contains("\"/a.toml\""), "{wanted}: {message}");
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! Fragments on a disk, and what is not one.
+
+use crate::scene::*;
+use forebay_agent::daemon::{AgentConfig, StorageKind, TaskError};
+use forebay_model::ids::InstanceId;
+use forebay_model::units::Bytes;
+use std::fs;
+
+const SMALL: Bytes = Bytes(SIZE);
+
+#[test]
+fn what_is_not_ours_is_neither_used_nor_removed() {
+    let scene = Scene::new(StorageKind::Directory);
+    let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
+    let thesis = scene.disk(0).join(id.to_string()).join("thesis.tex");
+    fs::create_dir_all(thesis.parent().unwrap()).unwrap();
+    fs::write(&thesis, "years of work").unwrap();
+    for error in
+        [node.make_fragment(id, INSTANCE, SMALL, 1).unwrap_err(), node.remove_fragment(id).unwrap_err()]
+    {
+        assert!(matches!(error, TaskError::Foreign { .. }) && !error.may_go_better(), "{error}");
+        assert!(error.sentence().contains(&format!("{}", scene.disk(0).display())), "{error}");
+    }
+    assert!(thesis.exists());
+    fs::remove_dir_all(thesis.parent().unwrap()).unwrap();
+
+    node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
+    let error = node.make_fragment(id, InstanceId(43), SMALL, 1).unwrap_err();
+    assert!(error.to_string().contains("of instance 42, wanted is one"), "{error}");
+    let other = scene.node_with(AgentConfig { registry: "other".into(), ..scene.config(0) });
+    for error in
+        [other.make_fragment(id, INSTANCE, SMALL, 1).unwrap_err(), other.remove_fragment(id).unwrap_err()]
+    {
+        assert!(error.to_string().contains("belongs to the registry \"test\", this is \"other\""), "{error}");
+    }
+    assert_eq!(other.held_registry().unwrap().as_deref(), Some("test"), "the controller is told");
+    assert_eq!(node.held_fragments().unwrap().len(), 1);
+    fs::write(scene.disk(0).join(id.to_string()).join("note"), "by an administrator").unwrap();
+    assert!(node.remove_fragment(id).is_err());
+    fs::remove_file(scene.disk(0).join(id.to_string()).join("note")).unwrap();
+    node.remove_fragment(id).unwrap();
+    scene.assert_disks_are_empty();
+}
+
+#[test]
+fn a_fragment_that_lost_its_content_is_not_held_and_not_made_anew() {
+    let scene = Scene::new(StorageKind::Image);
+    let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
+    node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
+    assert_eq!(node.held_fragments().unwrap().len(), 1);
+    let image = scene.disk(0).join(format!("{id}/instance-{INSTANCE}-fragment-{id}/image.xfs"));
+    fs::remove_file(&image).unwrap();
+    assert!(node.held_fragments().unwrap().is_empty());
+    let error = node.make_fragment(id, INSTANCE, SMALL, 1).unwrap_err();
+    assert!(matches!(error, TaskError::Lost { .. }) && !error.may_go_better(), "{error}");
+    node.remove_fragment(id).unwrap();
+    scene.assert_disks_are_empty();
+}
+
+#[test]
+fn what_cannot_be_is_refused() {
+    let scene = Scene::new(StorageKind::Image);
+    let client = scene.node(2);
+    let error = client.make_fragment(fragment(INSTANCE, 0), INSTANCE, SMALL, 1).unwrap_err();
+    assert!(matches!(error, TaskError::NoStorage) && !error.may_go_better(), "{error}");
+    let node = scene.node(0);
+    let error = node.make_fragment(fragment(INSTANCE, 0), INSTANCE, Bytes(1 << 60), 1).unwrap_err();
+    assert!(error.to_string().contains("has no room for a fragment of"), "{error}");
+    assert_eq!(
+        node.held_fragments().unwrap().len(),
+        1,
+        "it was begun: its remains are the controller's to remove"
+    );
+    node.remove_fragment(fragment(INSTANCE, 0)).unwrap();
+    let serving = forebay_agent::daemon::Serving {
+        fragment: fragment(INSTANCE, 0),
+        instance: INSTANCE,
+        owner: 1,
+        group: 1,
+        fragments: &scene.parts(INSTANCE),
+        configurations: &uses(),
+    };
+    let error = node.serve(&serving, &secrets(INSTANCE)).unwrap_err();
+    assert!(matches!(error, TaskError::NotHere { .. }), "{error}");
+    scene.assert_disks_are_empty();
+}

@@ -1,0 +1,62 @@
+//! Other processes of a test, all of them this program run again.
+
+use crate::scene::Scene;
+use std::ffi::OsString;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, Stdio, Termination};
+
+const ARGUMENTS: &str = "FOREBAY_TEST_ARGUMENTS";
+
+/// A program that does what `forebay` would do with the arguments of an agent's process.
+pub fn program(root: &Path) -> PathBuf {
+    let script = root.join("role.sh");
+    if !script.exists() {
+        let text = format!(
+            "#!/bin/sh\nexec env {ARGUMENTS}=\"$*\" {} --exact roles::play --nocapture --ignored --test-threads 1 {} \"$@\"\n",
+            std::env::current_exe().unwrap().display(),
+            root.display()
+        );
+        // Written by a process of its own: a file that is open for writing cannot be run, and a child forked by another
+        // test at this moment would inherit it.
+        let write = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
+        let written = Command::new("sh").args(["-c", write, "sh", &text]).arg(&script).status().unwrap();
+        assert!(written.success());
+    }
+    script
+}
+
+/// The entry of all roles. As a test of its own it does nothing.
+#[test]
+#[ignore = "entry of the processes that other tests start"]
+fn play() {
+    let Ok(arguments) = std::env::var(ARGUMENTS) else { return };
+    let words: Vec<&str> = arguments.split_whitespace().collect();
+    let code = match words.as_slice() {
+        ["agent-worker", rest @ ..] => {
+            let code = forebay_agent::daemon::worker::main(rest.iter().map(OsString::from));
+            // A failed test would say more than the process did.
+            std::process::exit(i32::from(code.report() != ExitCode::SUCCESS.report()));
+        }
+        ["cycle", root] => {
+            crate::crash::cycle(&Scene::visit(Path::new(root)));
+            ExitCode::SUCCESS
+        }
+        other => panic!("unknown role {other:?}"),
+    };
+    assert_eq!(code.report(), ExitCode::SUCCESS.report());
+}
+
+/// Starts a role.
+pub fn start(root: &Path, words: &[&str]) -> Child {
+    let mut command = Command::new(program(root));
+    command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// What a role that has ended said.
+pub fn words_of(child: &mut Child) -> String {
+    let mut text = String::new();
+    let _ = child.stdout.take().map(|mut out| out.read_to_string(&mut text));
+    let _ = child.stderr.take().map(|mut out| out.read_to_string(&mut text));
+    text
+}
