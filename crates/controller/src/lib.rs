@@ -13,6 +13,7 @@ pub mod cluster;
 pub mod error;
 pub mod job;
 pub mod munge;
+pub mod path_text;
 pub mod process;
 pub mod protocol;
 pub mod record;

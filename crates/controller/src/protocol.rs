@@ -1,9 +1,11 @@
 //! How the controller is spoken to: requests as HTTP methods, paths and JSON bodies, and back.
 //!
 //! Client and service both use this, so each request has one form. Pure; any thread. The forms are described by
-//! `docs/openapi.json`, which `tests/openapi.rs` holds against [`ROUTES`] and the samples of every request.
+//! `docs/openapi.json`, which a test holds against [`ROUTES`] and a sample of everything that is sent.
 
 mod form;
+#[cfg(test)]
+mod openapi;
 mod parse;
 mod routes;
 #[cfg(test)]

@@ -241,8 +241,10 @@ pub struct Stage {
     /// The persistent instance that it goes to or comes from; `None` is the job's own.
     pub persistent: Option<String>,
     /// Absolute path on the parallel file system.
+    #[serde(with = "crate::path_text")]
     pub pfs: Vec<u8>,
     /// Path in the instance, relative.
+    #[serde(with = "crate::path_text")]
     pub instance_path: Vec<u8>,
     /// A missing or unreadable file is no failure.
     pub tolerate_errors: bool,

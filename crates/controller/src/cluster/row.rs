@@ -304,8 +304,10 @@ pub struct StageRow {
     /// What is staged.
     pub kind: StageKind,
     /// Path on the parallel file system.
+    #[serde(with = "crate::path_text")]
     pub pfs: Vec<u8>,
     /// Path in the instance, relative.
+    #[serde(with = "crate::path_text")]
     pub instance_path: Vec<u8>,
     /// A missing or unreadable file is no failure.
     pub tolerate_errors: bool,

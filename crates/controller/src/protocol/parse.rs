@@ -186,7 +186,9 @@ impl Parsed {
             "stage_terminate" => Ok(Request::StageTerminate { stage: StageId(id()?) }),
             "forget_node" => Ok(Request::ForgetNode { node: node() }),
             "retry" => {
-                members(body)?;
+                if !members(body)?.is_empty() {
+                    return Err(BadRequest::Body { reason: "it takes no members".into() });
+                }
                 Ok(Request::Retry { session: SessionId(id()?) })
             }
             "no_wait" => no_wait(RegistrationId(id()?), body),
