@@ -46,6 +46,8 @@ pub enum Command {
     Serve(ServeNode),
     /// Allocate the burst buffer of a cluster; --config names the configuration [default: /etc/forebay/controller.toml].
     Controller(Controller),
+    /// Carry out the controller's orders on this node; --config names the agent's configuration.
+    Agent(Agent),
     /// Look over this machine, or the cluster from here, and say what to change; exit status 1 if something does not work.
     Doctor(Doctor),
     /// Mount a namespace of an instance that servers serve.
@@ -56,6 +58,13 @@ pub enum Command {
     Status(Status),
     /// Check the fragments of a server that does not run; --config names its configuration.
     Fsck(Fsck),
+    /// Serve, mount or stage; started by the agent.
+    #[command(hide = true)]
+    AgentWorker {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Serve one instance; started by the other commands.
     #[command(hide = true)]
     InstanceProcess {
@@ -238,6 +247,14 @@ pub struct ServeNode {
 /// `forebay controller`
 #[derive(Args, Debug)]
 pub struct Controller {
+    /// Print the effective configuration and do nothing.
+    #[arg(long)]
+    pub print_config: bool,
+}
+
+/// `forebay agent`
+#[derive(Args, Debug)]
+pub struct Agent {
     /// Print the effective configuration and do nothing.
     #[arg(long)]
     pub print_config: bool,

@@ -8,7 +8,9 @@ use crate::job::plan::Refused;
 use crate::offer::Unusable;
 use crate::state_dir::StateDirError;
 use forebay_agent::AgentError;
+use forebay_agent::daemon::DaemonError;
 use forebay_agent::node::NodeError;
+use forebay_controller::client::AddressError;
 use forebay_controller::error::{OfferError, RegistryError, SetupError};
 use forebay_controller::service::{ConfigError as ConfigRefused, ServiceError, StoreError};
 use forebay_wire::FsError;
@@ -50,6 +52,12 @@ pub enum CommandError {
     /// The agent could not do it.
     #[error(transparent)]
     Agent(#[from] AgentError),
+    /// The agent of a node cannot go on.
+    #[error(transparent)]
+    Daemon(#[from] DaemonError),
+    /// It is not known where the controller is.
+    #[error(transparent)]
+    Address(#[from] AddressError),
     /// A file of a server or of a mount is refused, or what it describes cannot be served.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -156,6 +164,7 @@ impl CommandError {
             ) => Exit::SetUp,
             CommandError::Config(_)
             | CommandError::ControllerConfig(_)
+            | CommandError::Address(_)
             | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
             CommandError::Service(
                 ServiceError::Listen { .. }
@@ -168,7 +177,8 @@ impl CommandError {
             CommandError::Setup { .. } | CommandError::NoNode(_) | CommandError::Offer(_) => {
                 Exit::Unavailable
             }
-            CommandError::Agent(_) => Exit::SetUp,
+            CommandError::Daemon(DaemonError::Runs { .. }) => Exit::Unavailable,
+            CommandError::Agent(_) | CommandError::Daemon(_) => Exit::SetUp,
             CommandError::FileSystem { source: FsError::Busy, .. } => Exit::Unavailable,
             CommandError::Registry(_)
             | CommandError::Service(_)

@@ -1,5 +1,6 @@
 //! The commands of `forebay`, one module each, and what they share.
 
+pub mod agent;
 pub mod check;
 pub mod config;
 pub mod controller;
@@ -36,6 +37,8 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Recover(recover) => recover::recover(places, &recover),
         Command::Config(pool) => config::config(places, &pool),
         Command::Serve(serve) => serve::serve(places, &serve),
+        Command::Agent(agent) => agent::agent(places, &agent),
+        Command::AgentWorker { arguments } => return forebay_agent::daemon::worker::main(arguments),
         Command::Controller(controller) => controller::controller(places, &controller),
         Command::Doctor(doctor) => crate::doctor::command::doctor(&doctor),
         Command::Mount(mount) => mount::mount(&mount),
