@@ -121,5 +121,7 @@ fn description(place: &Path, fragments: u64, capacity: u64) -> InstanceDescripti
         }],
         stripe_size: Bytes(8 * MIB),
         substripes: if fragments == 1 { 1 } else { 3 },
+        write_window: None,
+        policies: Default::default(),
     }
 }

@@ -7,6 +7,8 @@
 
 mod direct;
 
+use crate::account::{FragmentUse, InstanceAccount, NamespaceAccount};
+use crate::description::ConfigurationDescription;
 use crate::error::AgentError;
 use crate::fragment::{self, Fragment};
 use crate::holders::Holders;
@@ -184,6 +186,38 @@ impl Attachment {
         let counts = self.counts()?.since(self.begin);
         let used = self.used()?;
         Ok(counts.usage(self.record.description.capacity(), used))
+    }
+
+    /// The accounting, since the instance was made; where it is reached directly, since its file system was mounted.
+    pub fn account(&self) -> Result<InstanceAccount, AgentError> {
+        match &self.process {
+            Some(process) => lock(process).account(),
+            None => self.account_directly(),
+        }
+    }
+
+    fn account_directly(&self) -> Result<InstanceAccount, AgentError> {
+        let described = &self.record.description;
+        let (counts, used) = (self.counts()?, self.used()?);
+        let usage = counts.usage(described.capacity(), used);
+        // Nothing but the first fragment is used.
+        let fragment = described.fragments.iter().take(1).map(|fragment| FragmentUse {
+            node: fragment.node.clone(),
+            capacity: fragment.capacity.0,
+            used: used.0,
+            bytes_read: usage.bytes_read.map(|bytes| bytes.0),
+            bytes_written: usage.bytes_written.map(|bytes| bytes.0),
+            files_created: usage.files_created,
+            window: None,
+        });
+        let namespace = |configuration: &ConfigurationDescription| NamespaceAccount {
+            name: namespace::name(configuration.id),
+            ..NamespaceAccount::default()
+        };
+        Ok(InstanceAccount {
+            namespaces: described.configurations.iter().map(namespace).collect(),
+            fragments: fragment.collect(),
+        })
     }
 
     fn counts(&self) -> Result<usage::Counts, AgentError> {

@@ -5,6 +5,7 @@
 use crate::error::{AgentError, DescriptionFault};
 use forebay_model::ids::{ConfigurationId, FragmentId, InstanceId};
 use forebay_model::layout::{STRIPE_SIZE_MAX, STRIPE_SIZE_UNIT, SUBSTRIPES_MAX};
+use forebay_model::limits::{Policies, WriteWindow};
 use forebay_model::objects::AccessMode;
 use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -26,6 +27,12 @@ pub struct InstanceDescription {
     pub stripe_size: Bytes,
     /// Local files that the share of a fragment is dealt over.
     pub substripes: u32,
+    /// How much may be written to each fragment.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_window: Option<WriteWindow>,
+    /// What happens when a limit of a configuration is reached.
+    #[serde(default)]
+    pub policies: Policies,
 }
 
 /// A piece of space on one storage node.
@@ -51,9 +58,9 @@ pub struct ConfigurationDescription {
     pub id: ConfigurationId,
     /// Who sees what. On one machine, where the job has one client node, private and striped look the same.
     pub access_mode: AccessMode,
-    /// A write beyond this size is refused with EFBIG.
+    /// A write beyond this size is refused with EFBIG, or logged.
     pub max_file_size: Option<Bytes>,
-    /// Creating more files than this is refused with EMFILE.
+    /// Creating more files than this is refused with EMFILE, or logged.
     pub max_files: Option<u64>,
     /// The directory that the job sees it at. The agent makes it (its parents too) and removes it again when empty.
     pub mount: PathBuf,
@@ -65,9 +72,10 @@ impl InstanceDescription {
         Bytes(self.fragments.iter().fold(0, |sum, fragment| sum.saturating_add(fragment.capacity.0)))
     }
 
-    /// True if a namespace has a limit of its own (file size, number of files), which only DWFS can enforce.
-    pub fn has_namespace_limits(&self) -> bool {
-        self.configurations.iter().any(|c| c.max_file_size.is_some() || c.max_files.is_some())
+    /// True if there is a limit that only DWFS can enforce: of a namespace (file size, number of files), or on writing.
+    pub fn has_limits(&self) -> bool {
+        self.write_window.is_some()
+            || self.configurations.iter().any(|c| c.max_file_size.is_some() || c.max_files.is_some())
     }
 }
 
@@ -178,6 +186,8 @@ mod tests {
             configurations: vec![configuration],
             stripe_size: Bytes(8 << 20),
             substripes: 1,
+            write_window: None,
+            policies: Policies::default(),
         }
     }
 

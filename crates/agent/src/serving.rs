@@ -42,7 +42,7 @@ impl Serving {
             Serving::PlainDirectory => vec![
                 "the capacity of the allocation",
                 "striping over the storage nodes",
-                "limits on file size and number of files",
+                "limits on file size, number of files and bytes written",
             ],
         }
     }
@@ -58,8 +58,11 @@ impl Serving {
             Serving::DirectXfs if instance.fragments.len() != 1 => {
                 Some(Obstacle::SeveralFragments { fragments: instance.fragments.len() })
             }
-            Serving::DirectXfs if instance.has_namespace_limits() => Some(Obstacle::NamespaceLimits),
+            Serving::DirectXfs if instance.has_limits() => Some(Obstacle::Limits),
             Serving::DirectXfs => lack(&capabilities.images),
+            Serving::Fuse { passthrough: true } if instance.write_window.is_some() => {
+                Some(Obstacle::WriteWindow)
+            }
             Serving::Fuse { passthrough: false } => lack(&capabilities.fuse),
             Serving::Fuse { passthrough: true } => {
                 lack(&capabilities.fuse).or_else(|| lack(&capabilities.passthrough))
@@ -100,9 +103,14 @@ pub enum Obstacle {
         /// Fragments of the instance.
         fragments: usize,
     },
-    /// XFS cannot limit one namespace.
-    #[error("the instance limits file sizes or the number of files, which only DWFS enforces")]
-    NamespaceLimits,
+    /// XFS has no such limits.
+    #[error(
+        "the instance limits file sizes, the number of files or how much is written, which only DWFS enforces"
+    )]
+    Limits,
+    /// What the kernel writes itself is not counted.
+    #[error("the instance has a write window, and what the kernel writes itself is not counted")]
+    WriteWindow,
     /// The machine lacks something.
     #[error(transparent)]
     Machine(Lack),

@@ -298,9 +298,12 @@ pub struct Umount {
 /// `forebay status`
 #[derive(Args, Debug)]
 pub struct Status {
-    /// The description of the instance.
+    /// An instance of this machine: the id of a job, or the name of a persistent instance.
+    #[arg(required_unless_present = "instance", conflicts_with = "instance")]
+    pub name: Option<String>,
+    /// The description of an instance that servers serve.
     #[arg(long, value_name = "FILE")]
-    pub instance: PathBuf,
+    pub instance: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,

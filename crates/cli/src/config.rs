@@ -16,12 +16,18 @@
 //! name = "ssd0"
 //! directory = "/ssd0/forebay"
 //! capacity = "500GiB"
+//!
+//! [policy]                    # at a limit: "error", "log" or "both"
+//! write_window = "error"
+//! file_size = "error"
+//! file_count = "error"
 //! ```
 //!
 //! Unknown keys are refused. The effective configuration is printed by `forebay config`. A file is read, never written.
 
 use forebay_model::capacity::format::exact;
 use forebay_model::capacity::{CapacityError, UNITS, parse_bytes};
+use forebay_model::limits::Policy;
 use forebay_model::units::{Bytes, KIB, MIB};
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -88,6 +94,20 @@ pub struct Config {
     pub default_pool: String,
     /// At least one.
     pub pools: Vec<PoolConfig>,
+    /// What happens when a limit of a new instance is reached.
+    pub policy: PolicyConfig,
+}
+
+/// What happens at each limit: `log`, `error` or `both`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyConfig {
+    /// More is written within the write window than allowed.
+    pub write_window: Policy,
+    /// A file grows beyond `MFS=`.
+    pub file_size: Policy,
+    /// More files are created than `MFC=` allows.
+    pub file_count: Policy,
 }
 
 /// A pool.
@@ -122,6 +142,8 @@ struct FileToml {
     default_pool: Option<String>,
     #[serde(default)]
     pool: Vec<PoolToml>,
+    #[serde(default)]
+    policy: PolicyConfig,
 }
 
 #[derive(Deserialize)]
@@ -188,7 +210,12 @@ impl Config {
             substripes: None,
             nodes: options.dealt(state_pool),
         };
-        Config { source: None, default_pool: DEFAULT_POOL.into(), pools: vec![pool] }
+        Config {
+            source: None,
+            default_pool: DEFAULT_POOL.into(),
+            pools: vec![pool],
+            policy: PolicyConfig::default(),
+        }
     }
 
     /// The configuration that counts: the file's, if there is one, with the nodes of its default pool replaced by what
@@ -232,7 +259,8 @@ impl Config {
             .map_err(|error| ConfigError::Syntax { path: path.to_path_buf(), message: error.to_string() })?;
         let reader = Reader { path, state_pool };
         let pools = file.pool.into_iter().map(|pool| reader.pool(pool)).collect::<Result<Vec<_>, _>>()?;
-        reader.check(file.default_pool, pools)
+        let config = reader.check(file.default_pool, pools)?;
+        Ok(Config { policy: file.policy, ..config })
     }
 }
 
@@ -355,7 +383,8 @@ impl Reader<'_> {
         let directories: Vec<String> =
             nodes().map(|node| node.directory.to_string_lossy().into_owned()).collect();
         self.unique("node: directory", &directories.iter().map(String::as_str).collect::<Vec<_>>())?;
-        Ok(Config { source: Some(self.path.to_path_buf()), default_pool, pools })
+        let (source, policy) = (Some(self.path.to_path_buf()), PolicyConfig::default());
+        Ok(Config { source, default_pool, pools, policy })
     }
 
     fn unique(&self, key: &str, values: &[&str]) -> Result<(), ConfigError> {

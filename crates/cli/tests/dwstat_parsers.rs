@@ -89,6 +89,7 @@ fn space(bytes: u64) -> AllocationRequest {
         strategy: Strategy::Bandwidth,
         kind: ConfigurationType::Scratch,
         access: vec![AccessRequest { mode, max_file_size: None, max_files: None, client_cache: false }],
+        write_window: None,
     }
 }
 

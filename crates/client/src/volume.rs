@@ -9,6 +9,7 @@ mod content;
 use crate::counters::{Counters, Transfer};
 use crate::file::{File, Files};
 use crate::handles::{Handle, Handles};
+use forebay_model::layout::Layout;
 use forebay_wire::{
     Attr, Caller, DataService, DirEntry, FsError, Ino, Loan, LockService, MetadataService, Moved, NewObject,
     OpenFlags, RenameMode, Result, SetAttr, Sharing, Statfs, Stub, XattrMode,
@@ -356,6 +357,18 @@ impl Volume {
             max_offset_read: self.read.furthest(),
             max_offset_written: self.written.furthest(),
         }
+    }
+
+    /// What was read and written since the namespace was made, through this volume and those before it that are known.
+    pub fn moved_ever(&self) -> Moved {
+        // A report that fails leaves the last one.
+        let _ = self.report();
+        self.metadata.reported()
+    }
+
+    /// Layout of a new file, if it is known here.
+    pub fn new_layout(&self) -> Option<Layout> {
+        self.metadata.new_layout()
     }
 
     /// Tells the metadata service what was read and written so far.

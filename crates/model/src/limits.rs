@@ -3,6 +3,10 @@
 use crate::units::Bytes;
 use serde::{Deserialize, Serialize};
 
+/// Seconds of a write window when nobody says otherwise.
+pub const WINDOW_LENGTH_S: u64 = 86_400;
+/// So many times the size may be written in it when nobody says otherwise.
+pub const WINDOW_MULTIPLIER: u64 = 10;
 /// Longest write window, in seconds: a year.
 pub const WINDOW_LENGTH_MAX_S: u64 = 366 * 86_400;
 

@@ -120,6 +120,14 @@ pub trait MetadataService: Send + Sync {
     fn give_back(&self) -> bool;
     /// Files created since the namespace was made.
     fn files_created(&self) -> u64;
+    /// What was read and written since the namespace was made, as far as it was reported.
+    fn reported(&self) -> Moved {
+        Moved::default()
+    }
+    /// Layout of a new file, if it is known here.
+    fn new_layout(&self) -> Option<Layout> {
+        None
+    }
     /// What was read and written since this service is used, by the one who uses it; another report takes the place of
     /// this.
     fn report(&self, moved: Moved) -> Result<()> {

@@ -145,6 +145,7 @@ impl Node {
             token_file: self.state.token(serving.instance),
             seal_file: self.state.seal(serving.instance),
             final_wait: Duration::from_secs(targets::FINAL_S),
+            write_window: None,
             namespaces: shared.iter().map(namespace).collect(),
             templates: private.iter().map(|one| spec(one)).collect(),
             owner: Some(Owner { uid: serving.owner, gid: serving.group }),

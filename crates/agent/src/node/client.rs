@@ -10,14 +10,20 @@ use crate::account::InstanceAccount;
 use forebay_client::Volume;
 use forebay_client::remote::{Attached, Notices};
 use forebay_fuse::{CachePolicy, KernelCache, MountOptions, Mounted, Unmounter};
-use forebay_wire::Ino;
+use forebay_wire::{Ino, Moved};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
 /// Threads that serve the mount. A request whose server is away holds its thread until the server is back; the others go on
 /// as long as a thread is left.
 const THREADS: usize = 16;
+
+/// How often the home is told what was read and written.
+const REPORT_EVERY: Duration = Duration::from_secs(1);
 
 /// What a caller may choose about a mount.
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,6 +36,8 @@ pub struct MountWishes {
 pub struct ClientMount {
     // Dropped in this order: the mount uses the attachment.
     mounted: Mounted,
+    reporter: Reporter,
+    volume: Arc<Volume>,
     attached: Attached,
 }
 
@@ -58,9 +66,10 @@ impl ClientMount {
         options.threads = options.threads.max(THREADS);
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());
         let volume = Arc::new(volume.with_locks(attached.locks.clone()));
-        let mounted = forebay_fuse::mount(volume, mountpoint, &options)?;
+        let mounted = forebay_fuse::mount(Arc::clone(&volume), mountpoint, &options)?;
+        let reporter = Reporter::start(&volume).map_err(|source| NodeError::Thread { source })?;
         attached.set_notices(Arc::new(Announcer(mounted.kernel_cache().clone())));
-        Ok(ClientMount { mounted, attached })
+        Ok(ClientMount { mounted, reporter, volume, attached })
     }
 
     /// Where it is mounted, without symbolic links.
@@ -76,8 +85,46 @@ impl ClientMount {
     /// Waits until the mount is gone, whoever removed it, and every request is served.
     pub fn wait(self) -> Result<(), NodeError> {
         let ended = self.mounted.wait();
+        self.attached.report_at_the_end(self.volume.moved());
+        // Also ends a report that waits for its server.
         self.attached.close();
+        drop(self.reporter);
         Ok(ended?)
+    }
+}
+
+/// Tells the home now and then what was read and written: only here is all of it seen.
+struct Reporter {
+    /// Dropped to end it.
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Reporter {
+    fn start(volume: &Arc<Volume>) -> std::io::Result<Reporter> {
+        let (stop, stopped) = channel();
+        let volume = Arc::downgrade(volume);
+        let run = move || {
+            let mut told = Moved::default();
+            while stopped.recv_timeout(REPORT_EVERY) == Err(RecvTimeoutError::Timeout) {
+                let Some(volume) = volume.upgrade() else { return };
+                let moved = volume.moved();
+                // A report that was lost is made up for by the next one.
+                if moved != told && volume.report().is_ok() {
+                    told = moved;
+                }
+            }
+        };
+        let thread = std::thread::Builder::new().name("report".into()).spawn(run)?;
+        Ok(Reporter { stop: Some(stop), thread: Some(thread) })
+    }
+}
+
+impl Drop for Reporter {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        // One that panicked has nothing more to tell.
+        let _ = self.thread.take().map(JoinHandle::join);
     }
 }
 

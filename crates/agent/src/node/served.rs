@@ -127,10 +127,10 @@ impl Served {
             name: namespace.spec.name.clone(),
             data,
             tree,
-            max_file_size: namespace.spec.limits.max_file_size.map_or(i64::MAX as u64, |bytes| bytes.0),
+            max_file_size: namespace.spec.limits.enforced_file_size(),
             position: config.position,
             servers: config.servers.len() as u32,
-            direct_writes: config.space == SpaceRule::Hard,
+            direct_writes: config.space == SpaceRule::Hard && config.write_window.is_none(),
         })
     }
 
@@ -217,7 +217,11 @@ fn open(config: &InstanceConfig) -> Result<Arc<NodeInstance>, NodeError> {
         position: config.position,
         servers: config.servers.len() as u32,
     };
-    NodeInstance::open(&spec).map_err(|source| failed(config, source))
+    let instance = NodeInstance::open(&spec).map_err(|source| failed(config, source))?;
+    if let Some(window) = config.write_window {
+        instance.limit_writes(window).map_err(|source| failed(config, source))?;
+    }
+    Ok(instance)
 }
 
 fn failed(config: &InstanceConfig, source: FsError) -> NodeError {

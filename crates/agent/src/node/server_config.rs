@@ -15,6 +15,9 @@
 //! token_file = "/run/forebay/17.token"
 //! seal_file = "/run/forebay/17.seal"
 //! final_s = 300                       # how long another server is waited for that is not heard of
+//! write_window_length_s = 86400       # within so many seconds
+//! write_window_multiplier = 10        # so many times the size of the fragment may be written;
+//! write_window_policy = "error"       # more is refused; "log": is logged; "both"
 //!
 //! [[instance.server]]                 # all servers of the instance in the order of their positions, this one too
 //! address = "10.1.0.3:7070"
@@ -31,7 +34,9 @@
 //! substripes = 3
 //! first_server = 0
 //! max_file_size = "1TiB"
+//! max_file_size_policy = "error"      # as above
 //! max_files = 1000000
+//! max_files_policy = "error"
 //!
 //! [[instance.template]]               # a namespace for each client: `c2-n<number>-h<home>` is made when a client first names it
 //! name = "c2"                         # layout and limits as above
@@ -47,6 +52,9 @@ use super::{Endpoint, NodeError};
 use forebay_model::capacity::format::exact;
 use forebay_model::ids::InstanceId;
 use forebay_model::layout::{LayoutChoice, SERVERS_MAX};
+use forebay_model::limits::{
+    Policies, Policy, WINDOW_LENGTH_MAX_S, WINDOW_LENGTH_S, WINDOW_MULTIPLIER, WriteWindow,
+};
 use forebay_model::units::Bytes;
 use forebay_server::local::{Limits, NamespaceSpec, SpaceRule};
 use serde::Deserialize;
@@ -70,6 +78,8 @@ const HARD: &str = "hard";
 const GRACE_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a server is waited for that is not heard of, unless the file says otherwise.
 pub(super) const FINAL_DEFAULT: Duration = Duration::from_secs(300);
+/// Largest multiplier of a write window.
+const MULTIPLIER_MAX: u64 = 1 << 32;
 /// Longest of both, in seconds: a day.
 const WAIT_MAX_S: u64 = 86_400;
 
@@ -111,6 +121,8 @@ pub struct InstanceConfig {
     pub seal_file: PathBuf,
     /// How long another server is waited for when it is not heard of.
     pub final_wait: Duration,
+    /// How much may be written to the fragment.
+    pub write_window: Option<WriteWindow>,
     /// Its namespaces, also those whose names are kept elsewhere.
     pub namespaces: Vec<NamespaceConfig>,
     /// What namespaces are like that clients get for themselves.
@@ -169,6 +181,9 @@ struct InstanceToml {
     token_file: Spanned<String>,
     seal_file: Spanned<String>,
     final_s: Option<Spanned<u64>>,
+    write_window_length_s: Option<Spanned<u64>>,
+    write_window_multiplier: Option<Spanned<u64>>,
+    write_window_policy: Option<Spanned<String>>,
     #[serde(default)]
     server: Vec<AddressToml>,
     #[serde(default)]
@@ -197,7 +212,9 @@ struct NamespaceToml {
     substripes: Option<u32>,
     first_server: Option<u32>,
     max_file_size: Option<Spanned<String>>,
+    max_file_size_policy: Option<Spanned<String>>,
     max_files: Option<u64>,
+    max_files_policy: Option<Spanned<String>>,
 }
 
 impl ServerConfig {
@@ -250,14 +267,12 @@ impl ServerConfig {
 /// A file with one instance.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-#[allow(dead_code)]
 struct OneToml {
     instance: [Spanned<InstanceToml>; 1],
 }
 
 impl InstanceConfig {
     /// Reads a file that has this instance alone, as [`InstanceConfig::file`] writes it.
-    #[allow(dead_code)]
     pub(crate) fn read(path: &Path) -> Result<InstanceConfig, NodeError> {
         let document = Document::open(path)?;
         let file: OneToml = document.parse()?;
@@ -265,7 +280,6 @@ impl InstanceConfig {
     }
 
     /// The text of such a file.
-    #[allow(dead_code)]
     pub(crate) fn file(&self) -> String {
         let mut text = String::new();
         self.render(&mut text);
@@ -283,6 +297,11 @@ impl InstanceConfig {
         let _ = writeln!(text, "token_file = {}", quoted(&self.token_file));
         let _ = writeln!(text, "seal_file = {}", quoted(&self.seal_file));
         let _ = writeln!(text, "final_s = {}", self.final_wait.as_secs());
+        if let Some(WriteWindow { length_s, multiplier, policy }) = self.write_window {
+            let _ =
+                writeln!(text, "write_window_length_s = {length_s}\nwrite_window_multiplier = {multiplier}");
+            let _ = writeln!(text, "write_window_policy = {:?}", policy.name());
+        }
         if let Some(Owner { uid, gid }) = self.owner {
             let _ = writeln!(text, "owner = {uid}\ngroup = {gid}");
         }
@@ -318,6 +337,9 @@ fn render_namespace(spec: &NamespaceSpec, text: &mut String) {
     line("first_server", layout.first_server.map(|server| server.to_string()));
     line("max_file_size", limits.max_file_size.map(size));
     line("max_files", limits.max_files.map(|files| files.to_string()));
+    let policy = |policy: Policy| (policy != Policy::default()).then(|| format!("{:?}", policy.name()));
+    line("max_file_size_policy", policy(limits.policies.file_size));
+    line("max_files_policy", policy(limits.policies.file_count));
 }
 
 /// A string of TOML.
@@ -393,9 +415,39 @@ fn instance_config(
         token_file: document.path("token_file", &file.token_file)?,
         seal_file: document.path("seal_file", &file.seal_file)?,
         final_wait: wait(document, "final_s", file.final_s.as_ref(), FINAL_DEFAULT)?,
+        write_window: write_window(document, file)?,
         namespaces: namespaces(document, spanned, count)?,
         templates: templates(document, spanned, count)?,
         owner: owner(document, spanned)?,
+    })
+}
+
+/// Each part has the original's default, but without any part there is no window.
+fn write_window(document: &Document, file: &InstanceToml) -> Result<Option<WriteWindow>, NodeError> {
+    let (length, multiplier) = (&file.write_window_length_s, &file.write_window_multiplier);
+    if length.is_none() && multiplier.is_none() && file.write_window_policy.is_none() {
+        return Ok(None);
+    }
+    let number = |key, value: &Option<Spanned<u64>>, most, default| match value {
+        Some(value) => document.number(key, value, 1, most),
+        None => Ok(default),
+    };
+    Ok(Some(WriteWindow {
+        length_s: number("write_window_length_s", length, WINDOW_LENGTH_MAX_S, WINDOW_LENGTH_S)?,
+        multiplier: number("write_window_multiplier", multiplier, MULTIPLIER_MAX, WINDOW_MULTIPLIER)?,
+        policy: policy(document, "write_window_policy", file.write_window_policy.as_ref())?,
+    }))
+}
+
+fn policy(
+    document: &Document,
+    key: &'static str,
+    word: Option<&Spanned<String>>,
+) -> Result<Policy, NodeError> {
+    let Some(word) = word else { return Ok(Policy::default()) };
+    Policy::of_name(word.get_ref()).ok_or_else(|| {
+        let words = Policy::ALL.map(|policy| format!("{:?}", policy.name())).join(", ");
+        document.refuse(key, word, format!("one of {words} is possible"))
     })
 }
 
@@ -503,8 +555,14 @@ fn namespace_spec(
         let value = file.name.get_ref().clone();
         return Err(document.refuse_at(spanned.span().start, "namespace", value, error.to_string()));
     }
-    let limits =
-        Limits { max_file_size: size("max_file_size", &file.max_file_size)?, max_files: file.max_files, ..Limits::default() };
+    let limits = Limits {
+        max_file_size: size("max_file_size", &file.max_file_size)?,
+        max_files: file.max_files,
+        policies: Policies {
+            file_size: policy(document, "max_file_size_policy", file.max_file_size_policy.as_ref())?,
+            file_count: policy(document, "max_files_policy", file.max_files_policy.as_ref())?,
+        },
+    };
     Ok(NamespaceSpec { name: document.name("name", &file.name)?, layout, limits })
 }
 
@@ -540,6 +598,8 @@ position = 1
 token_file = "/run/forebay/17.token"
 seal_file = "/run/forebay/17.seal"
 final_s = 301
+write_window_multiplier = 3
+write_window_policy = "both"
 
 [[instance.server]]
 address = "10.1.0.3:7070"
@@ -557,6 +617,7 @@ substripes = 4
 first_server = 1
 max_file_size = "1TiB"
 max_files = 1000
+max_files_policy = "log"
 
 [[instance.namespace]]
 name = "c2"
@@ -577,7 +638,13 @@ name = "c2"
         assert_eq!((instance.namespaces[0].home, instance.namespaces[1].home), (1, 0));
         let namespace = &instance.namespaces[0].spec;
         assert_eq!((namespace.layout.stripe_size, namespace.layout.substripes), (Some(1 << 20), Some(4)));
-        assert_eq!(namespace.limits, Limits { max_file_size: Some(Bytes(1 << 40)), max_files: Some(1000), ..Limits::default() });
+        let policies = Policies { file_size: Policy::Error, file_count: Policy::Log };
+        assert_eq!(
+            namespace.limits,
+            Limits { max_file_size: Some(Bytes(1 << 40)), max_files: Some(1000), policies }
+        );
+        let window = WriteWindow { length_s: 86_400, multiplier: 3, policy: Policy::Both };
+        assert_eq!(instance.write_window, Some(window));
         assert_eq!(instance.namespaces[1].spec.layout, LayoutChoice::default());
     }
 
@@ -633,6 +700,12 @@ name = "c2"
             ("socket =", "sock =", "line 2, column 1"),
             ("grace_s = 31", "grace = 31", "unknown field `grace`"),
             ("max_files = 1000", "max_file = 1000", "unknown field `max_file`"),
+            (
+                "\"log\"",
+                "\"ignore\"",
+                "max_files_policy = ignore: one of \"log\", \"error\", \"both\" is possible",
+            ),
+            ("multiplier = 3", "multiplier = 0", "write_window_multiplier = 0: 1 to"),
             ("position = 1\n", "", "missing field `position`"),
             ("10.1.0.3:0", "10.1.0.3", "line 1: listen = 10.1.0.3: a host and a port are needed"),
             ("state = \"/run", "state = \"run", "line 3: state = run/forebay/state: an absolute path"),
@@ -643,8 +716,8 @@ name = "c2"
             ("\"hard\"", "\"soft\"", "line 10: space = soft: \"hard\" or a size is needed"),
             ("\"hard\"", "\"1.5GiB\"", "write 1536MiB"),
             ("position = 1", "position = 2", "line 11: position = 2: 0 to 1 is possible"),
-            ("10.1.0.4:7070", "10.1.0.3:7070", "line 21: address = 10.1.0.3:7070: it is given twice"),
-            ("10.1.0.4:7070", "10.1.0.4:0", "line 21: address = 10.1.0.4:0: a port that is known"),
+            ("10.1.0.4:7070", "10.1.0.3:7070", "line 23: address = 10.1.0.3:7070: it is given twice"),
+            ("10.1.0.4:7070", "10.1.0.4:0", "line 23: address = 10.1.0.4:0: a port that is known"),
             (
                 "address = \"10.1.0.4",
                 "adress = \"10.1.0.4",
@@ -652,11 +725,11 @@ name = "c2"
             ),
             ("grace_s = 31", "grace_s = 0", "line 4: grace_s = 0: 1 to 86400"),
             ("final_s = 301", "final_s = 86401", "line 14: final_s = 86401"),
-            ("home = 1", "home = 2", "line 25: home = 2: 0 to 1 is possible"),
-            ("stripe_size = \"1MiB\"", "stripe_size = \"1000\"", "line 23: namespace = c1: stripe size 1000"),
+            ("home = 1", "home = 2", "line 27: home = 2: 0 to 1 is possible"),
+            ("stripe_size = \"1MiB\"", "stripe_size = \"1000\"", "line 25: namespace = c1: stripe size 1000"),
             ("stripe_count = 2", "stripe_count = 3", "stripe count 3: from 1 to the number of servers, 2"),
-            ("name = \"c2\"", "name = \"c1\"", "line 34: name = c1: it is given twice"),
-            ("name = \"c2\"", "name = \"c 2\"", "line 34: name = c 2"),
+            ("name = \"c2\"", "name = \"c1\"", "line 37: name = c1: it is given twice"),
+            ("name = \"c2\"", "name = \"c 2\"", "line 37: name = c 2"),
         ];
         for (from, to, wanted) in cases {
             let text = WHOLE.replacen(from, to, 1);

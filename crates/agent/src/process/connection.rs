@@ -6,6 +6,7 @@
 use super::log_tail::LogTail;
 use super::protocol::{Answer, Figures, Line, Request, VERSION, send};
 use super::socket;
+use crate::account::InstanceAccount;
 use crate::error::AgentError;
 use crate::mounting::Departure;
 use crate::stage::{StageError, StageTask};
@@ -64,6 +65,14 @@ impl Connection {
     pub fn figures(&mut self) -> Result<Figures, AgentError> {
         match self.ask(&Request::Figures, ANSWER_WAIT)? {
             Answer::Figures(figures) => Ok(figures),
+            other => Err(self.unexpected(&other)),
+        }
+    }
+
+    /// The accounting.
+    pub fn account(&mut self) -> Result<InstanceAccount, AgentError> {
+        match self.ask(&Request::Account, ANSWER_WAIT)? {
+            Answer::Account(account) => Ok(account),
             other => Err(self.unexpected(&other)),
         }
     }

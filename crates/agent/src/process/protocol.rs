@@ -11,11 +11,12 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::io::{self, BufRead, Write};
 
+use crate::account::InstanceAccount;
 use crate::holders::Holders;
 use crate::stage::StageTask;
 
 /// Version of the protocol.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 /// Longest line: a list of a hundred thousand files with long names fits.
 pub(crate) const LINE_LIMIT: usize = 64 << 20;
 
@@ -40,6 +41,8 @@ pub(crate) enum Request {
     },
     /// Give the present figures.
     Figures,
+    /// Give the accounting.
+    Account,
     /// Stage data.
     Stage(Box<StageTask>),
     /// Stop the staging of this connection.
@@ -59,6 +62,7 @@ impl Request {
             Request::Mount { .. } => "mount the configuration",
             Request::Unmount { .. } => "unmount the configuration",
             Request::Figures => "give its figures",
+            Request::Account => "give its accounting",
             Request::Stage(_) => "stage data",
             Request::Cancel => "stop staging",
             Request::End { .. } => "end",
@@ -84,6 +88,8 @@ pub(crate) enum Answer {
     },
     /// To a request for figures.
     Figures(Figures),
+    /// To a request for the accounting.
+    Account(InstanceAccount),
     /// A staging goes on.
     Progress(StageProgress),
     /// A staging has succeeded.

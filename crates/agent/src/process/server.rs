@@ -224,6 +224,7 @@ impl Conversation {
                 self.service.unmount(configuration).map(|busy| Answer::Unmounted { busy })
             }
             Request::Figures => self.service.figures().map(Answer::Figures),
+            Request::Account => self.service.account().map(Answer::Account),
             Request::Stage(task) => self.stage(&task),
             // Nothing is running: it came after the end of the staging it was meant for.
             Request::Cancel | Request::End { .. } => return refused("nothing to stop".to_owned()),

@@ -5,6 +5,7 @@
 
 use super::log_tail::note;
 use super::protocol::Figures;
+use crate::account::{FragmentUse, InstanceAccount, NamespaceAccount, shape};
 use crate::error::AgentError;
 use crate::fragment::{self, Fragment};
 use crate::holders::Holders;
@@ -23,7 +24,7 @@ use forebay_server::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, Spac
 use forebay_stager::{
     CancelToken, Direction, PosixTree, StageFailure, StageProgress, StageReport, StageRequest, TreeError,
 };
-use forebay_wire::FsError;
+use forebay_wire::{FragmentAccount, FsError};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -76,6 +77,10 @@ impl Service {
         forebay_server::local::raise_descriptor_limit().map_err(ServiceError::Open)?;
         let specs = fragment_specs(&record)?;
         let fragments = Fragments::open(&specs).map_err(ServiceError::Open)?;
+        if let Some(window) = record.description.write_window {
+            let sizes: Vec<Bytes> = record.description.fragments.iter().map(|one| one.capacity).collect();
+            fragments.limit_writes(window, &sizes).map_err(ServiceError::Open)?;
+        }
         let mut namespaces = BTreeMap::new();
         for configuration in &record.description.configurations {
             namespaces.insert(configuration.id, open_namespace(&record, configuration, &fragments)?);
@@ -130,6 +135,49 @@ impl Service {
         Ok(figures)
     }
 
+    /// The accounting.
+    pub fn account(&self) -> Result<InstanceAccount, ServiceError> {
+        let namespaces = self.namespaces()?;
+        let fragments = self.fragments.lock().unwrap_or_else(PoisonError::into_inner);
+        let accounts = fragments.as_ref().ok_or(ServiceError::Ending)?.accounts();
+        let described = &self.record.description;
+        let created = namespaces.values().map(|namespace| namespace.volume.counters().files_created).sum();
+        let fragment = |(position, account): (usize, FragmentAccount)| {
+            // All names are in the first fragment.
+            let created = if position == 0 { created } else { 0 };
+            let named = described.fragments.get(position);
+            let account = FragmentUse::new(account, created);
+            match named {
+                Some(named) => FragmentUse { node: named.node.clone(), ..account },
+                None => account,
+            }
+        };
+        let accounts = accounts.map_err(ServiceError::FileSystem)?;
+        Ok(InstanceAccount {
+            fragments: accounts.into_iter().enumerate().map(fragment).collect(),
+            namespaces: namespaces.iter().map(|(id, one)| self.namespace_account(*id, one)).collect(),
+        })
+    }
+
+    fn namespace_account(&self, id: ConfigurationId, namespace: &Namespace) -> NamespaceAccount {
+        let described = &self.record.description;
+        let configuration = described.configurations.iter().find(|known| known.id == id);
+        // What the kernel reads and writes itself does not pass the volume.
+        let is_all = self.record.serving != Serving::Fuse { passthrough: true };
+        NamespaceAccount {
+            name: namespace::name(id),
+            layout: namespace.volume.new_layout().map(|layout| shape(&layout)),
+            max_file_size: configuration.and_then(|known| known.max_file_size).map(|size| size.0),
+            file_size_policy: described.policies.file_size,
+            max_files: configuration.and_then(|known| known.max_files),
+            file_count_policy: described.policies.file_count,
+            files_created: Some(namespace.volume.counters().files_created),
+            moved: is_all.then(|| namespace.volume.moved_ever().into()),
+            clients: Some(u64::from(namespace.mounted.is_some())),
+            open: None,
+        }
+    }
+
     /// Stages data; blocks until it is done.
     pub fn stage(
         &self,
@@ -168,6 +216,8 @@ impl Service {
             if let Err(error) = namespace.unmount() {
                 note(format_args!("unmounting at the end: {error}"));
             }
+            // In the same process this cannot fail.
+            let _ = namespace.volume.report();
             if !discard && let Err(error) = namespace.volume.sync() {
                 note(format_args!("writing back at the end: {error}"));
             }
@@ -225,7 +275,7 @@ fn open_namespace(
     let limits = Limits {
         max_file_size: configuration.max_file_size,
         max_files: configuration.max_files,
-        ..Limits::default()
+        policies: record.description.policies,
     };
     let layout = LayoutChoice {
         stripe_size: Some(record.description.stripe_size.0),

@@ -76,6 +76,8 @@ impl Scene {
             }],
             stripe_size: Bytes(MIB),
             substripes: if fragments == 1 { 1 } else { 2 },
+            write_window: None,
+            policies: Default::default(),
         }
     }
 

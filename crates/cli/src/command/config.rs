@@ -41,19 +41,26 @@ fn render(config: &Config) -> String {
             }
         }
     }
+    let policy = &config.policy;
+    let _ = writeln!(text, "\n[policy]\nwrite_window = {:?}", policy.write_window.name());
+    let _ = writeln!(text, "file_size = {:?}", policy.file_size.name());
+    let _ = writeln!(text, "file_count = {:?}", policy.file_count.name());
     text
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::PoolOptions;
+    use crate::config::{PolicyConfig, PoolOptions};
+    use forebay_model::limits::Policy;
 
     #[test]
     fn what_is_printed_can_be_read() {
         let directory = tempfile::tempdir().unwrap();
         let options = PoolOptions { nodes: Some(3), directories: vec!["/a".into()] };
-        let config = Config::built_in(&options, directory.path());
+        let built_in = Config::built_in(&options, directory.path());
+        let policy = PolicyConfig { write_window: Policy::Log, file_count: Policy::Both, ..built_in.policy };
+        let config = Config { policy, ..built_in };
         let file = directory.path().join("forebay.toml");
         std::fs::write(&file, render(&config)).unwrap();
         let read = Config::read(&file, directory.path()).unwrap();

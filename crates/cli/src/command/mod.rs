@@ -42,7 +42,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Controller(controller) => controller::controller(places, &controller),
         Command::Doctor(doctor) => crate::doctor::command::doctor(&doctor),
         Command::Mount(mount) => mount::mount(&mount),
-        Command::Status(status) => status::status(&status),
+        Command::Status(status) => status::status(places, &status),
         Command::Umount(umount) => umount::umount(&umount),
         Command::Fsck(fsck) => fsck::fsck(places, &fsck),
         Command::InstanceProcess { arguments } => return forebay_agent::process::main(arguments),

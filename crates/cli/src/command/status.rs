@@ -5,8 +5,10 @@
 //! seconds: so the original had it, whatever the names say. What is not counted is null.
 
 use crate::args::Status as Arguments;
+use crate::config::PoolOptions;
 use crate::error::CommandError;
 use crate::exit::Exit;
+use crate::machine::{Machine, Places};
 use crate::say;
 use forebay_agent::account::{FragmentUse, InstanceAccount, NamespaceAccount, WindowUse};
 use forebay_agent::node::InstanceFile;
@@ -15,6 +17,7 @@ use forebay_model::limits::Policy;
 use forebay_model::units::Bytes;
 use serde_json::{Value, json};
 use std::fmt::Write;
+use std::path::Path;
 
 /// An instance and its accounting.
 struct Told {
@@ -24,17 +27,40 @@ struct Told {
 }
 
 /// Asks whoever serves the instance, and prints what they say.
-pub fn status(arguments: &Arguments) -> Result<Exit, CommandError> {
-    let told = over_the_network(arguments)?;
+pub fn status(places: Places<'_>, arguments: &Arguments) -> Result<Exit, CommandError> {
+    let told = match (&arguments.instance, &arguments.name) {
+        (Some(file), _) => over_the_network(file)?,
+        (None, Some(name)) => of_this_machine(places, name)?,
+        (None, None) => return Err(unknown("")),
+    };
     let text = if arguments.json { format!("{:#}\n", as_json(&told)) } else { as_text(&told) };
     say::answer(text).map_err(CommandError::Output)?;
     Ok(Exit::Success)
 }
 
-fn over_the_network(arguments: &Arguments) -> Result<Told, CommandError> {
-    let file = InstanceFile::read(&arguments.instance)?;
+fn over_the_network(file: &Path) -> Result<Told, CommandError> {
+    let file = InstanceFile::read(file)?;
     let account = forebay_agent::node::status(&file)?;
     Ok(Told { id: file.id.0, name: file.name, account })
+}
+
+/// Attaches the instance for as long as it takes to ask; one that is in use already is joined.
+fn of_this_machine(places: Places<'_>, name: &str) -> Result<Told, CommandError> {
+    let machine = Machine::open(places, &PoolOptions::default())?;
+    let own = machine.registry.job(name)?.and_then(|job| job.own);
+    let instance = own.map_or_else(|| machine.registry.persistent(name), |own| Ok(Some(own)))?;
+    let instance = instance.ok_or_else(|| unknown(name))?;
+    let attachment = machine.agent.attach(instance.id)?;
+    let account = attachment.account();
+    let detached = attachment.detach();
+    let account = account?;
+    detached?;
+    Ok(Told { id: instance.id.0, name: instance.label, account })
+}
+
+fn unknown(name: &str) -> CommandError {
+    let problem = format!("{name:?} is neither a job with space of its own nor a persistent instance here");
+    CommandError::Option { option: "status".into(), problem }
 }
 
 fn size(bytes: u64) -> String {

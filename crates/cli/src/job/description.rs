@@ -6,6 +6,7 @@ use crate::config::{Config, DEFAULT_STRIPE_SIZE};
 use crate::state_dir::StateDir;
 use forebay_agent::{ConfigurationDescription, FragmentDescription, InstanceDescription};
 use forebay_controller::record::{ConfigurationRecord, FragmentRecord, InstanceRecord};
+use forebay_model::limits::{Policies, WriteWindow};
 use forebay_model::objects::AccessMode;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -34,6 +35,12 @@ pub fn describe(
             .collect(),
         stripe_size: pool.map_or(DEFAULT_STRIPE_SIZE, |pool| pool.stripe_size),
         substripes: pool.and_then(|pool| pool.substripes).unwrap_or(by_nodes),
+        write_window: instance.write_window.map(|window| WriteWindow {
+            length_s: window.length_s,
+            multiplier: window.multiplier,
+            policy: config.policy.write_window,
+        }),
+        policies: Policies { file_size: config.policy.file_size, file_count: config.policy.file_count },
     }
 }
 

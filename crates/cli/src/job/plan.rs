@@ -4,7 +4,7 @@
 //! machine*, and says so with the line that asks for it.
 
 use forebay_controller::request::{
-    AccessRequest, AllocationRequest, StageDirection, StageKind, StageSpec, StageTarget,
+    AccessRequest, AllocationRequest, StageDirection, StageKind, StageSpec, StageTarget, WindowRequest,
 };
 use forebay_directive::{
     Access, CreatePersistent, DestroyPersistent, Directive, InstanceRef, JobDw, Located, Stage,
@@ -143,9 +143,6 @@ impl Plan {
     }
 
     fn job(&mut self, jobdw: &JobDw, capacity: Option<Bytes>) -> Result<AllocationRequest, Refusal> {
-        if jobdw.write_window_length_s.is_some() || jobdw.write_window_multiplier.is_some() {
-            self.remarks.push("the write window is not counted on one machine".into());
-        }
         if jobdw.max_mds == Some(true) {
             self.remarks.push("max_mds=yes changes nothing on one machine".into());
         }
@@ -155,8 +152,19 @@ impl Plan {
             strategy: jobdw.effective_strategy(),
             kind: scratch(jobdw.kind)?,
             access: access(&jobdw.access)?,
+            write_window: window(jobdw),
         })
     }
+}
+
+/// Without a word of it writing is not limited: the original had a default, which would keep every job from the faster
+/// ways of serving.
+fn window(jobdw: &JobDw) -> Option<WindowRequest> {
+    let is_asked_for = jobdw.write_window_length_s.is_some() || jobdw.write_window_multiplier.is_some();
+    is_asked_for.then(|| WindowRequest {
+        length_s: jobdw.effective_write_window_length_s(),
+        multiplier: jobdw.effective_write_window_multiplier(),
+    })
 }
 
 fn persistent(create: &CreatePersistent) -> Result<Named, Refusal> {
@@ -166,6 +174,7 @@ fn persistent(create: &CreatePersistent) -> Result<Named, Refusal> {
         strategy: Strategy::default(),
         kind: scratch(create.kind)?,
         access: access(&create.access)?,
+        write_window: None,
     };
     Ok(Named { name: create.name.clone(), allocation })
 }

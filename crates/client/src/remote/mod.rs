@@ -40,7 +40,7 @@ use callback::Observer;
 use connection::Terms;
 use data::RemoteData;
 use forebay_wire::message::{ConnectionKind, MetadataRequest, Reply, Role, Status};
-use forebay_wire::{DataService, LockService, MetadataService};
+use forebay_wire::{DataService, LockService, MetadataService, Moved};
 use home::{Home, Rejoining};
 use link::{Ask, Link};
 use locks::RemoteLocks;
@@ -191,6 +191,12 @@ impl Attached {
             Reply::Status { status } => Ok(status),
             _ => Err(link::NOT_UNDERSTOOD),
         }
+    }
+
+    /// The last report of what was read and written, if the server is there: see [`crate::Volume::report`].
+    pub fn report_at_the_end(&self, moved: Moved) {
+        let within = self.home.session.timeouts().closing;
+        self.home.link.ask_in_passing(Ask::Metadata(&MetadataRequest::Report { moved }), within);
     }
 
     /// Says goodbye, if the server is there, and ends all connections. Operations that wait for a server fail. Takes no

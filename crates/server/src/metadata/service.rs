@@ -7,6 +7,7 @@ use super::lookup::{Object, Place, Reach, kind_of};
 use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::host::host;
+use forebay_model::layout::Layout;
 use forebay_wire::{
     Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, Moved, NewObject, OpenFlags,
     RenameMode, Result, SetAttr, Sharing, Stub, WriteLimits, XattrMode,
@@ -179,6 +180,14 @@ impl MetadataService for Tree {
 
     fn files_created(&self) -> u64 {
         self.created.load(Relaxed)
+    }
+
+    fn reported(&self) -> Moved {
+        self.moved()
+    }
+
+    fn new_layout(&self) -> Option<Layout> {
+        self.default_layout()
     }
 
     fn report(&self, moved: Moved) -> Result<()> {
