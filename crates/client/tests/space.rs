@@ -35,7 +35,7 @@ fn allocated(i: &Instance) -> u64 {
         for entry in std::fs::read_dir(directory).unwrap() {
             let entry = entry.unwrap();
             let meta = std::fs::symlink_metadata(entry.path()).unwrap();
-            let own = ["lock", "state.json", "fragment.json"];
+            let own = ["lock", "state.json", "fragment.json", "traffic.json"];
             if meta.is_dir() {
                 open.push(entry.path());
             } else if !own.iter().any(|name| entry.file_name() == *name) {

@@ -5,6 +5,7 @@ use super::support::Shape;
 use super::support::nodes::node_spec;
 use forebay_client::Volume;
 use forebay_client::remote::{Address, Attached, Description, Peers, Timeouts, attach, peers};
+use forebay_model::limits::WriteWindow;
 use forebay_server::local::NamespaceSpec;
 use forebay_server::net::{HostedNamespace, HostedTree, NetConfig, Secrets, ServedData, Server};
 use forebay_server::node::{NodeData, NodeInstance};
@@ -30,6 +31,7 @@ pub struct Served {
     pub home: usize,
     pub proxies: Vec<Proxy>,
     pub grace: Duration,
+    pub window: Option<WriteWindow>,
     running: Vec<Option<Running>>,
 }
 
@@ -46,11 +48,19 @@ impl Served {
         Served::with(shape, 0, Duration::from_secs(30))
     }
 
+    /// One that limits how much is written to each fragment.
+    pub fn limited(shape: Shape, window: WriteWindow) -> Served {
+        let mut served = Served::new(shape);
+        served.window = Some(window);
+        (0..served.shape.fragments).for_each(|position| served.restart(position));
+        served
+    }
+
     pub fn with(shape: Shape, home: usize, grace: Duration) -> Served {
         let directory = tempfile::tempdir().unwrap();
         let proxies = (0..shape.fragments).map(|_| Proxy::new()).collect();
         let running = (0..shape.fragments).map(|_| None).collect();
-        let mut served = Served { directory, shape, home, proxies, grace, running };
+        let mut served = Served { directory, shape, home, proxies, grace, window: None, running };
         (0..served.shape.fragments).for_each(|position| served.start(position));
         served
     }
@@ -84,6 +94,9 @@ impl Served {
 
     pub fn start(&mut self, position: usize) {
         let node = NodeInstance::open(&node_spec(self.directory.path(), &self.shape, position)).unwrap();
+        if let Some(window) = self.window {
+            node.limit_writes(window).unwrap();
+        }
         let config = NetConfig {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             unix: Some(self.socket(position)),
@@ -113,7 +126,7 @@ impl Served {
             name: NAMESPACE.into(),
             data,
             tree,
-            max_file_size: self.shape.limits.max_file_size.map_or(i64::MAX as u64, |size| size.0),
+            max_file_size: self.shape.limits.enforced_file_size(),
             position: position as u32,
             servers: self.shape.fragments as u32,
             direct_writes: true,

@@ -7,6 +7,7 @@ mod support;
 mod breaking;
 mod direct;
 mod instance;
+mod limits;
 mod locks;
 mod lockstep;
 mod notices;
