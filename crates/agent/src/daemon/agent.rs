@@ -42,6 +42,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(200);
 const POLL: Duration = Duration::from_secs(20);
 /// Pause after the controller was not reached.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Pause between two attempts to register.
+const REGISTER_EVERY: Duration = Duration::from_secs(2);
 /// How long what needs no hurry is tried while the controller is away.
 const PATIENCE: Duration = Duration::from_secs(1);
 /// How long secrets are tried to be had.
@@ -134,19 +136,22 @@ impl Agent {
         let orders = self.shared.clone();
         let thread = std::thread::Builder::new().name("orders".into());
         thread.spawn(move || orders.hear_orders()).map_err(DaemonError::Thread)?;
-        let mut next_heartbeat = Instant::now();
+        let (mut next_heartbeat, mut next_attempt) = (Instant::now(), Instant::now());
         while !self.shared.stop.is_stopped() {
             if let Err(error) = self.shared.node.keep_serving() {
                 self.shared.complain("serve", &error.sentence());
             }
-            if !self.shared.lock().is_registered {
+            let is_registered = self.shared.lock().is_registered;
+            if !is_registered && Instant::now() >= next_attempt {
                 self.register()?;
-                next_heartbeat = Instant::now();
-            } else if Instant::now() >= next_heartbeat {
+                (next_heartbeat, next_attempt) = (Instant::now(), Instant::now() + REGISTER_EVERY);
+            } else if is_registered && Instant::now() >= next_heartbeat {
                 self.heartbeat();
                 next_heartbeat = Instant::now() + HEARTBEAT;
             }
-            self.shared.report();
+            if is_registered {
+                self.shared.report();
+            }
             self.shared.wait();
         }
         Ok(())
@@ -331,7 +336,7 @@ impl Shared {
 
     fn work(self: &Arc<Shared>, order: &Order, cancel: &Cancel) {
         let task = order.task;
-        let message = match self.carry_out(task, &order.work, cancel) {
+        let message = match self.carry_out(order, cancel) {
             Ok(copied) => AgentMessage::Done { task, copied },
             Err(error) => {
                 let text = error.sentence();
@@ -346,9 +351,13 @@ impl Shared {
         self.go_on();
     }
 
-    fn carry_out(&self, task: TaskId, work: &Work, cancel: &Cancel) -> Result<Option<Copied>, TaskError> {
-        let node = &self.node;
-        match work {
+    fn carry_out(&self, order: &Order, cancel: &Cancel) -> Result<Option<Copied>, TaskError> {
+        let (node, task) = (&self.node, order.task);
+        if order.cancel {
+            node.forget_stage(task)?;
+            return Err(TaskError::Cancelled);
+        }
+        match &order.work {
             Work::MakeFragment { fragment, instance, bytes, owner } => {
                 node.make_fragment(*fragment, *instance, *bytes, *owner)?;
             }

@@ -74,7 +74,8 @@ impl Duties {
         self.list = None;
     }
 
-    /// What is to be begun now. Whoever takes it works on it, and says [`Duties::end`].
+    /// What is to be begun now. Whoever takes it works on it, and says [`Duties::end`]. An order that is cancelled may have
+    /// been begun by an agent of before: that is to be broken off.
     pub fn begin(&mut self) -> Vec<Order> {
         let Some(list) = &self.list else { return Vec::new() };
         let mut orders: Vec<&Order> = list.orders.iter().collect();
@@ -96,11 +97,8 @@ impl Duties {
                 self.ended.remove(&order.task);
             }
             let subject = subject(&order.work);
-            if order.cancel {
-                let message = broken_off(order.task);
-                self.ended.insert(order.task, Ended { message, told_at: None });
-            } else if busy.insert(subject) {
-                self.working.insert(order.task, Working { subject, is_stopping: false });
+            if busy.insert(subject) {
+                self.working.insert(order.task, Working { subject, is_stopping: order.cancel });
                 begun.push(order.clone());
             }
         }
@@ -155,10 +153,6 @@ impl Duties {
     pub fn has_list(&self) -> bool {
         self.list.is_some()
     }
-}
-
-fn broken_off(task: TaskId) -> AgentMessage {
-    AgentMessage::Failed { task, text: super::TaskError::Cancelled.sentence(), again: true }
 }
 
 #[cfg(test)]
@@ -256,16 +250,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cancelled_fails() {
+    fn what_is_cancelled_is_broken_off() {
         let mut duties = Duties::default();
         let cancelled = |order: Order| Order { cancel: true, ..order };
         duties.take(list(1, &[remove(1), cancelled(unmount(2, 1))]));
-        assert_eq!((begun(&mut duties), untold(&duties)), (vec![1], vec![2]));
-        duties.take(list(2, &[cancelled(remove(1))]));
+        let begun: Vec<bool> = duties.begin().iter().map(|order| order.cancel).collect();
+        assert_eq!(begun, [false, true], "an agent of before may have begun it");
+        duties.take(list(2, &[cancelled(remove(1)), cancelled(unmount(2, 1))]));
         assert_eq!(duties.stop(), [TaskId(1)]);
-        assert_eq!((begun(&mut duties), untold(&duties)), (vec![], vec![]));
+        assert!(duties.begin().is_empty() && untold(&duties).is_empty());
         duties.end(TaskId(1), failed(1));
-        assert_eq!(untold(&duties), [1]);
+        duties.end(TaskId(2), failed(2));
+        assert_eq!(untold(&duties), [1, 2]);
     }
 
     #[test]

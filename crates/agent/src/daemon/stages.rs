@@ -48,7 +48,7 @@ const TRIES: usize = 3;
 /// How long is waited for a process before it is looked whether it is still wanted.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How long a process may take to stop.
-const STOP_WAIT: Duration = Duration::from_secs(10);
+const STOP_WAIT: Duration = Duration::from_secs(5);
 /// Largest list of files, in bytes.
 const LIST_MAX: u64 = 256 << 20;
 /// Most supplementary groups of a user that Linux has.

@@ -6,6 +6,7 @@
 #[path = "../life/leaks.rs"]
 mod leaks;
 
+mod controlled;
 mod crash;
 mod files;
 mod fragments;

@@ -42,6 +42,10 @@ fn play() {
             crate::crash::cycle(&Scene::visit(Path::new(root)));
             ExitCode::SUCCESS
         }
+        ["agent", root, number] => {
+            crate::controlled::play_agent(&Scene::visit(Path::new(root)), number.parse().unwrap());
+            ExitCode::SUCCESS
+        }
         other => panic!("unknown role {other:?}"),
     };
     assert_eq!(code.report(), ExitCode::SUCCESS.report());
@@ -51,6 +55,14 @@ fn play() {
 pub fn start(root: &Path, words: &[&str]) -> Child {
     let mut command = Command::new(program(root));
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+}
+
+/// Starts a role whose words go to a file.
+pub fn start_silently(root: &Path, words: &[&str]) -> Child {
+    let log = std::fs::OpenOptions::new().append(true).create(true).open(root.join("agents.log")).unwrap();
+    let mut command = Command::new(program(root));
+    command.args(words).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
+    command.spawn().unwrap()
 }
 
 /// What a role that has ended said.
