@@ -86,7 +86,9 @@ fn fill(directory: &Path, config: &Config, (nodes, instances): (u64, u64)) -> us
     for number in 1..=instances {
         let (id, caller) = (RequestId(number), Caller { uid: 0 });
         step(&mut state, Event::Request { id, caller, request: setup(number, "wlm_pool") });
-        while let Some(task) = state.tables().tasks.values().next().cloned() {
+        loop {
+            let first = state.tables().tasks.values().next().cloned();
+            let Some(task) = first else { break };
             let message = AgentMessage::Done { task: task.id, copied: None };
             step(&mut state, Event::Agent { node: task.node, incarnation: 1, message });
         }

@@ -29,10 +29,10 @@ pub const MAX_BODY: usize = 64 << 20;
 pub const USER_BODIES: usize = 8 << 20;
 /// Bodies of the others.
 pub const BODIES: usize = 128 << 20;
-/// Connections over the Unix socket.
-pub const MAX_LOCAL: usize = 8192;
-/// Connections over TCP: a poll of each node and more.
-pub const MAX_REMOTE: usize = 100_000;
+/// Connections of ordinary users over the Unix socket, if there are files enough.
+const MAX_LOCAL: usize = 8192;
+/// Connections over TCP, if there are files enough: a poll of each node and more.
+const MAX_REMOTE: usize = 100_000;
 /// Connections of one ordinary user over the Unix socket.
 pub const MAX_LOCAL_OF_USER: usize = 64;
 /// Connections from one address.
@@ -122,17 +122,41 @@ impl Limits {
     }
 }
 
-/// Every connection is a file: as many as the system lets this process have.
-pub fn raise_open_files() {
+/// Connections that there may be at a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Of ordinary users over the Unix socket. The workload manager and operators always get in.
+    pub local: usize,
+    /// Over TCP.
+    pub remote: usize,
+}
+
+/// Every connection is a file: takes as many as the system lets this process have, and deals them. A quarter is left for
+/// the registry, the workload manager and operators, so that nobody can lock them out.
+pub fn deal_open_files() -> Room {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let now = getrlimit(Resource::Nofile);
-    // A refusal leaves what there is: connections beyond it wait.
+    // A refusal leaves what there is.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: now.maximum, maximum: now.maximum });
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    deal(usize::try_from(files).unwrap_or(usize::MAX))
+}
+
+fn deal(files: usize) -> Room {
+    Room { local: MAX_LOCAL.min(files / 4), remote: MAX_REMOTE.min(files / 2) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn some_files_are_always_left() {
+        for files in [256, 1024, 65_536, 1 << 20] {
+            let room = deal(files);
+            assert!(room.local > 0 && room.remote > 0 && room.local + room.remote <= files * 3 / 4);
+        }
+    }
 
     #[test]
     fn places_are_limited_by_key_and_given_back() {

@@ -74,13 +74,13 @@ fn bind_local(path: &Path) -> Result<UnixListener, ServiceError> {
 }
 
 /// Accepts for ever.
-pub(super) async fn accept(bound: Bound, shared: Arc<Shared>) {
-    let remote = Arc::new(Semaphore::new(MAX_REMOTE));
+pub(super) async fn accept(bound: Bound, shared: Arc<Shared>, room: Room) {
+    let remote = Arc::new(Semaphore::new(room.remote));
     for listener in bound.network {
         tokio::spawn(accept_network(listener, Arc::clone(&remote), Arc::clone(&shared)));
     }
     if let Some(listener) = bound.local {
-        accept_local(listener, shared).await;
+        accept_local(listener, shared, room.local).await;
     }
 }
 
@@ -108,22 +108,26 @@ async fn accept_network(listener: TcpListener, places: Arc<Semaphore>, shared: A
     }
 }
 
-async fn accept_local(listener: UnixListener, shared: Arc<Shared>) {
-    let places = Arc::new(Semaphore::new(MAX_LOCAL));
+async fn accept_local(listener: UnixListener, shared: Arc<Shared>, room: usize) {
+    let places = Arc::new(Semaphore::new(room));
     loop {
         let Ok((stream, _)) = listener.accept().await else {
             tokio::time::sleep(ACCEPT_PAUSE).await;
             continue;
         };
         let Ok(uid) = stream.peer_cred().map(|peer| peer.uid()) else { continue };
-        let Ok(place) = Arc::clone(&places).try_acquire_owned() else { continue };
-        let counted = shared.limits.local.enter(uid);
-        if counted.is_none() && !shared.settings.is_workload_manager(uid) {
+        // The workload manager and operators are let in whatever the others do.
+        let ordinary = !shared.settings.is_workload_manager(uid);
+        let place = match ordinary {
+            true => shared.limits.local.enter(uid).zip(Arc::clone(&places).try_acquire_owned().ok()),
+            false => None,
+        };
+        if ordinary && place.is_none() {
             continue;
         }
         let shared = Arc::clone(&shared);
         tokio::spawn(async move {
-            let _places = (place, counted);
+            let _place = place;
             speak(stream, Peer::Local { uid }, shared).await;
         });
     }

@@ -66,7 +66,6 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]; nothing runs then.
     pub fn start(config: &Config) -> Result<Service, ServiceError> {
-        limits::raise_open_files();
         let lock = store::lock_directory(&config.state)?;
         let secrets = SecretStore::open(&config.state)?;
         let mut rows = SqliteRows::open(&config.state.join(REGISTRY_FILE), &config.registry)?;
@@ -104,7 +103,7 @@ impl Service {
             .map_err(ServiceError::Runtime)?;
         let bound = runtime.block_on(listen::bind(config))?;
         let addresses = bound.addresses()?;
-        runtime.spawn(listen::accept(bound, shared));
+        runtime.spawn(listen::accept(bound, shared, limits::deal_open_files()));
         let driver = Driver::new(state, rows, events);
         let driver = std::thread::Builder::new()
             .name("driver".into())
