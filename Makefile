@@ -10,7 +10,7 @@ PYTHON ?= /usr/bin/python3
 PREFIX ?= /usr/local
 DESTDIR ?=
 TARGET := $(or $(CARGO_TARGET_DIR),target)
-PROGRAMS := forebay dwstat
+PROGRAMS := forebay dwstat dwcli dw_wlm_cli
 
 # The pinned toolchain, or what stands in for it where it is not installed.
 TOOLCHAIN := $(shell scripts/toolchain.sh)
