@@ -1,12 +1,14 @@
 //! The conversation of an agent with the controller.
 //!
 //! ```text
-//! main thread      registers, heartbeats, reports what has ended, keeps the file server alive
+//! main thread      registers, heartbeats, reports what has ended
+//! "file server"    starts the file server when it does not live
 //! "orders"         waits for lists
 //! "task"           one for each order that is worked on
 //! ```
 //!
-//! Order of events at the start: the state directory is claimed - the file server lives again, if it has anything to serve - the
+//! Order of events at the start: the state directory is claimed - what dead mounts left is taken away - the file server lives
+//! again, if it has anything to serve and that does not take too long - the
 //! number of the registration is written - the agent registers with what the node holds. A crash at any point: the next agent
 //! does the same, and every order is repeated until its end was taken. While the controller is away everything that runs goes on.
 //!
@@ -31,6 +33,7 @@ use forebay_model::ids::InstanceId;
 use forebay_model::units::Bytes;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -38,6 +41,10 @@ use std::time::{Duration, Instant};
 const HEARTBEAT: Duration = Duration::from_secs(2);
 /// The file server is looked at so often.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
+/// Pause after the file server could not be started.
+const SERVE_AGAIN: Duration = Duration::from_secs(2);
+/// How long the file server is waited for at the start.
+const SERVE_WAIT: Duration = Duration::from_secs(10);
 /// How long a poll for orders waits.
 const POLL: Duration = Duration::from_secs(20);
 /// Pause after the controller was not reached.
@@ -133,14 +140,16 @@ impl Agent {
 
     /// Works until it is stopped.
     pub fn run(mut self) -> Result<(), DaemonError> {
-        let orders = self.shared.clone();
-        let thread = std::thread::Builder::new().name("orders".into());
-        thread.spawn(move || orders.hear_orders()).map_err(DaemonError::Thread)?;
+        if let Err(error) = self.shared.node.sweep_mounts() {
+            self.shared.complain("mounts", &error.sentence());
+        }
+        let (tried, is_tried) = channel();
+        self.spawn("file server", move |shared| shared.keep_serving(&tried))?;
+        // It goes on trying. What is not served when the agent registers is ordered anew.
+        let _ = is_tried.recv_timeout(SERVE_WAIT);
+        self.spawn("orders", |shared| shared.hear_orders())?;
         let (mut next_heartbeat, mut next_attempt) = (Instant::now(), Instant::now());
         while !self.shared.stop.is_stopped() {
-            if let Err(error) = self.shared.node.keep_serving() {
-                self.shared.complain("serve", &error.sentence());
-            }
             let is_registered = self.shared.lock().is_registered;
             if !is_registered && Instant::now() >= next_attempt {
                 self.register()?;
@@ -155,6 +164,12 @@ impl Agent {
             self.shared.wait();
         }
         Ok(())
+    }
+
+    fn spawn(&self, name: &str, work: impl FnOnce(&Arc<Shared>) + Send + 'static) -> Result<(), DaemonError> {
+        let shared = self.shared.clone();
+        let thread = std::thread::Builder::new().name(name.into()).spawn(move || work(&shared));
+        thread.map(drop).map_err(DaemonError::Thread)
     }
 
     fn register(&mut self) -> Result<(), DaemonError> {
@@ -237,6 +252,22 @@ impl Shared {
         if last.is_none_or(|(said, when)| said != text || when.elapsed() > QUIET) {
             note(format_args!("{text}"));
             state.said.insert(about, (text.to_owned(), Instant::now()));
+        }
+    }
+
+    /// Starts the file server whenever it does not live; says when it has tried.
+    fn keep_serving(&self, tried: &Sender<()>) {
+        while !self.stop.is_stopped() {
+            let kept = self.node.keep_serving();
+            // The first time somebody waits for it.
+            let _ = tried.send(());
+            match kept {
+                Ok(()) => std::thread::sleep(LOOK_EVERY),
+                Err(error) => {
+                    self.complain("serve", &error.sentence());
+                    std::thread::sleep(SERVE_AGAIN);
+                }
+            }
         }
     }
 

@@ -15,6 +15,8 @@ use std::time::Duration;
 const LINE_MAX: u64 = 1 << 20;
 /// Opening a fragment that was not closed cleanly may take minutes.
 const ANSWER_WAIT: Duration = Duration::from_secs(600);
+/// What is served is known at once.
+const LIST_WAIT: Duration = Duration::from_secs(5);
 
 /// A request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -47,7 +49,8 @@ pub(super) fn ask(state: &State, request: Request) -> Result<Answer, TaskError> 
         reason: error.to_string(),
     };
     let mut stream = UnixStream::connect(state.control()).map_err(failed)?;
-    stream.set_read_timeout(Some(ANSWER_WAIT)).map_err(failed)?;
+    let wait = if request == Request::List { LIST_WAIT } else { ANSWER_WAIT };
+    stream.set_read_timeout(Some(wait)).map_err(failed)?;
     send(&mut stream, &request).map_err(failed)?;
     receive(&stream).map_err(failed)
 }

@@ -28,6 +28,14 @@ pub enum TaskError {
         /// Whose it is, or what it is.
         problem: String,
     },
+    /// The disk is not the one that it should be.
+    #[error("{path:?} {problem}")]
+    WrongDisk {
+        /// The directory for fragments.
+        path: PathBuf,
+        /// What is wrong, and what to do.
+        problem: String,
+    },
     /// The fragment is not on this node.
     #[error("fragment {fragment} is not on this node: {path:?} holds no record of it")]
     NotHere {
@@ -118,6 +126,7 @@ impl TaskError {
             | TaskError::Refused { .. }
             | TaskError::NoAddress { .. }
             | TaskError::NoSecrets { .. }
+            | TaskError::WrongDisk { .. }
             | TaskError::Cancelled => true,
             TaskError::NoStorage
             | TaskError::Foreign { .. }

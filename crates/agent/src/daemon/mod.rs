@@ -13,6 +13,7 @@
 //!
 //! - `config`: the configuration.
 //! - `state`: the agent's directory.
+//! - `disk_mark`: whether the disk is the right one.
 //! - `fragments`, `records`: space on the disks.
 //! - `file_server`, `control`: the process that serves it, and what it is told.
 //! - `mounts`, `evict`: mounts on client nodes, and who is in their way.
@@ -24,6 +25,7 @@
 mod agent;
 mod config;
 mod control;
+mod disk_mark;
 mod duties;
 mod error;
 mod evict;

@@ -152,6 +152,16 @@ impl Mounts<'_> {
         Ok(state::remove_directory(&directory)?)
     }
 
+    /// Takes away what is left of mounts whose processes are dead, as after a start of the machine.
+    pub fn sweep(&self) -> Result<(), TaskError> {
+        for activation in self.state.activations()? {
+            if lifelock::living(&self.lock(activation))?.is_none() {
+                self.unmount(activation)?;
+            }
+        }
+        Ok(())
+    }
+
     /// The activations that are mounted.
     pub fn held(&self) -> Result<Vec<ActivationId>, TaskError> {
         let mut held = Vec::new();

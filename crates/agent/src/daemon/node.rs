@@ -5,6 +5,7 @@
 
 use super::config::{AgentConfig, StorageConfig};
 use super::control::Request;
+use super::disk_mark;
 use super::error::TaskError;
 use super::file_server;
 use super::fragments::Disk;
@@ -37,6 +38,8 @@ pub struct Node {
     program: PathBuf,
     /// The file server is started by one thread at a time.
     starting: Mutex<()>,
+    /// A new disk is marked by one thread at a time.
+    marking: Mutex<()>,
 }
 
 /// What a fragment's file server is to know.
@@ -60,7 +63,13 @@ impl Node {
     /// Makes the agent's directories.
     pub fn open(config: AgentConfig) -> Result<Node, AgentError> {
         let state = State::open(&config.state)?;
-        Ok(Node { state, program: worker::own_program()?, config, starting: Mutex::default() })
+        Ok(Node {
+            state,
+            program: worker::own_program()?,
+            config,
+            starting: Mutex::default(),
+            marking: Mutex::default(),
+        })
     }
 
     /// Runs another program for its processes.
@@ -81,8 +90,12 @@ impl Node {
         self.config.storage.as_ref().ok_or(TaskError::NoStorage)
     }
 
+    /// The disk, which is the right one.
     fn disk(&self) -> Result<Disk<'_>, TaskError> {
-        Ok(Disk { storage: self.storage()?, registry: &self.config.registry })
+        let storage = self.storage()?;
+        let _marking = self.marking.lock().unwrap_or_else(PoisonError::into_inner);
+        disk_mark::check(storage, &self.config.node, &self.state.disk())?;
+        Ok(Disk { storage, registry: &self.config.registry })
     }
 
     fn mounts(&self) -> Mounts<'_> {
@@ -257,6 +270,11 @@ impl Node {
         let held = self.disk()?.held()?;
         let foreign = held.iter().find(|record| record.registry != self.config.registry);
         Ok(foreign.or(held.first()).map(|record| record.registry.clone()))
+    }
+
+    /// Takes away what mounts left whose processes are dead. For the start of an agent, when no order is worked on.
+    pub fn sweep_mounts(&self) -> Result<(), TaskError> {
+        self.mounts().sweep()
     }
 
     /// The activations that are mounted.

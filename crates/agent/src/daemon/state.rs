@@ -4,6 +4,7 @@
 //! <state>/lock                 held by the agent: one for each directory
 //! <state>/incarnation          number of its last registration
 //! <state>/wear.json            what was written to the disk
+//! <state>/disk.json            which disk it is
 //! <state>/server/              of the file server: lock, server.json, config.json, control, log
 //! <state>/instances/<id>.*     what it serves: toml, token, seal
 //! <state>/mounts/<activation>/ mount.json, instance.toml, token, process, log
@@ -126,6 +127,11 @@ impl State {
     /// What was written to the disk.
     pub fn wear(&self) -> PathBuf {
         self.root.join("wear.json")
+    }
+
+    /// The mark of the disk.
+    pub fn disk(&self) -> PathBuf {
+        self.root.join("disk.json")
     }
 
     pub fn lock(&self) -> PathBuf {

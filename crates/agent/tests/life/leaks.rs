@@ -84,6 +84,16 @@ pub fn kill_with(path: &Path, word: &str) {
     }
 }
 
+/// Unmounts what is mounted below a directory, lazily; how much that was.
+#[allow(dead_code)]
+pub fn unmount(root: &Path) -> usize {
+    let points = mounts(root);
+    for point in &points {
+        assert!(Command::new("umount").arg("-l").arg(point).status().unwrap().success());
+    }
+    points.len()
+}
+
 fn command_line_words(pid: u32) -> Vec<String> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()

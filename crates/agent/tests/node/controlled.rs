@@ -279,6 +279,52 @@ fn a_living_job_survives_every_part_that_is_killed() {
 }
 
 #[test]
+fn a_storage_node_that_was_started_anew_serves_what_it_served() {
+    let mut cluster = Cluster::new(StorageKind::Image);
+    cluster.ask(cluster.setup("1", AccessMode::Striped, Vec::new()));
+    cluster.ask(verb("pre_run", "1"));
+    fs::write(cluster.mount("1").join("file"), content()).unwrap();
+    // On the disk, as after an fsync: the rest is lost with a machine.
+    fs::File::open(cluster.mount("1").join("file")).unwrap().sync_all().unwrap();
+    for number in STORAGE {
+        cluster.kill(number);
+        leaks::kill_with(&cluster.scene.path(&format!("state{number}")), "file-server");
+        let unmounted = leaks::unmount(&cluster.scene.disk(number));
+        assert_eq!(unmounted, 1, "the image of node{number}");
+    }
+    STORAGE.iter().for_each(|number| cluster.start(*number));
+    assert!(fs::read(cluster.mount("1").join("file")).unwrap() == content(), "who waited goes on");
+    cluster.ask(verb("post_run", "1"));
+    cluster.ask(verb("teardown", "1"));
+    cluster.assert_nothing_is_left();
+}
+
+#[test]
+fn a_client_node_that_was_started_anew_keeps_no_secrets() {
+    let mut cluster = Cluster::new(StorageKind::Directory);
+    cluster.ask(cluster.setup("1", AccessMode::Striped, Vec::new()));
+    cluster.ask(verb("pre_run", "1"));
+    let state = cluster.scene.path(&format!("state{COMPUTE}"));
+    let count = || fs::read_dir(state.join("mounts")).unwrap().count();
+    assert_eq!(count(), 1);
+    cluster.kill(COMPUTE);
+    leaks::kill_with(&state, "mount");
+    assert_eq!(leaks::unmount(&cluster.scene.path("mnt")), 1, "the dead mount");
+    // The job ends without it.
+    let client = cluster.client();
+    let ending = std::thread::spawn(move || client.ask(&verb("hurry", "1")));
+    wait_until("it is being torn down", || {
+        let activations = cluster.client().snapshot().unwrap().activations;
+        activations.is_empty()
+            || activations.iter().all(|row| row.state.goal == forebay_model::state::Goal::Destroy)
+    });
+    cluster.start(COMPUTE);
+    ending.join().unwrap().unwrap();
+    wait_until("it is swept", || count() == 0);
+    cluster.assert_nothing_is_left();
+}
+
+#[test]
 fn agents_that_are_killed_all_the_time_finish_their_jobs() {
     let mut cluster = Cluster::new(StorageKind::Directory);
     let (source, back) = (cluster.pfs("source"), cluster.pfs("back"));

@@ -58,6 +58,36 @@ fn a_fragment_that_lost_its_content_is_not_held_and_not_made_anew() {
 }
 
 #[test]
+fn a_disk_that_is_not_there_has_lost_nothing() {
+    let scene = Scene::new(StorageKind::Directory);
+    let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
+    node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
+    let (disk, away) = (scene.disk(0), scene.path("away"));
+    let refused = |words: &str| {
+        let small = node.make_fragment(fragment(INSTANCE, 5), INSTANCE, SMALL, 1).unwrap_err();
+        for error in [node.held_fragments().unwrap_err(), node.held_registry().unwrap_err(), small] {
+            assert!(matches!(error, TaskError::WrongDisk { .. }) && error.may_go_better(), "{error}");
+            assert!(error.sentence().contains(words), "{words}: {error}");
+        }
+    };
+    fs::rename(&disk, &away).unwrap();
+    refused("is no directory: mount the disk");
+    fs::create_dir(&disk).unwrap();
+    refused("is not the disk that this node had");
+    fs::remove_dir(&disk).unwrap();
+    fs::rename(scene.disk(1), scene.path("other")).unwrap();
+    fs::create_dir(scene.disk(1)).unwrap();
+    scene.node(1).make_fragment(fragment(INSTANCE, 1), INSTANCE, SMALL, 1).unwrap();
+    fs::rename(scene.disk(1), &disk).unwrap();
+    refused("is a disk of node node1, this is node0");
+    fs::rename(&disk, scene.disk(1)).unwrap();
+    fs::rename(&away, &disk).unwrap();
+    assert_eq!(node.held_fragments().unwrap().len(), 1);
+    fs::remove_dir_all(scene.path("state0")).unwrap();
+    assert_eq!(scene.node(0).held_fragments().unwrap().len(), 1, "the agent's own directory was lost");
+}
+
+#[test]
 fn what_cannot_be_is_refused() {
     let scene = Scene::new(StorageKind::Image);
     let client = scene.node(2);
