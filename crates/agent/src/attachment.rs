@@ -15,6 +15,7 @@ use crate::holders::Holders;
 use crate::lease::{Lease, Unused};
 use crate::mounting::Departure;
 use crate::namespace;
+use crate::process::LogTail;
 use crate::process::connection::Connection;
 use crate::process::{leftover, spawn};
 use crate::record::{FragmentKind, Record};
@@ -25,6 +26,7 @@ use crate::usage::{self, Usage};
 use crate::xfs_counters::XfsCounters;
 use crate::{clean, destroy};
 use forebay_model::ids::ConfigurationId;
+use forebay_server::local::LIMIT_REACHED;
 use forebay_stager::{CancelToken, StageProgress, StageReport};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -194,6 +196,15 @@ impl Attachment {
             Some(process) => lock(process).account(),
             None => self.account_directly(),
         }
+    }
+
+    /// What was logged of limits that were reached, as far as it is among the last lines of the log.
+    pub fn limits_reached(&self) -> Vec<String> {
+        if self.process.is_none() {
+            return Vec::new();
+        }
+        let tail = LogTail::of(&self.state);
+        tail.lines().iter().filter(|line| line.starts_with(LIMIT_REACHED)).cloned().collect()
     }
 
     fn account_directly(&self) -> Result<InstanceAccount, AgentError> {

@@ -53,8 +53,10 @@ fn a_write_window_is_kept(uid: u32) {
         let output = run(&place, options, WINDOW);
         let all = String::from_utf8_lossy(&output.stdout).into_owned();
         assert!(!shown(&output).contains("passthrough") && !shown(&output).contains("reached directly"));
-        let stopped =
-            all.lines().find_map(|line| line.strip_prefix("stopped EROFS ")).expect(&shown(&output));
+        let stopped = all
+            .lines()
+            .find_map(|line| line.strip_prefix("stopped EROFS "))
+            .unwrap_or_else(|| panic!("{}", shown(&output)));
         let written: u64 = stopped.parse().unwrap();
         // What is written at one place goes to one fragment.
         let limit = (32 << 20) * 2 / fragments;
@@ -95,7 +97,10 @@ echo status",
         assert_eq!(all.contains("not made c EMFILE"), refuses, "{}", shown(&output));
         assert_eq!(all.contains("not long EFBIG"), refuses, "{}", shown(&output));
         for limit in ["write window", "file count", "file size"] {
-            assert!(all.contains(&format!("limit reached: {limit}: ")), "{limit}: {}", shown(&output));
+            let line = format!("limit reached: {limit}: ");
+            assert!(all.contains(&line), "{limit}: {}", shown(&output));
+            let summary = String::from_utf8_lossy(&output.stderr);
+            assert!(summary.contains(&line), "the log goes with the instance: {summary}");
         }
         let (told, _) = json_after(&all, "status\n");
         let namespace = &told["namespaces"][0];

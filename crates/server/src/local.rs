@@ -25,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use crate::descriptors::raise_descriptor_limit;
+pub use crate::limits::log::LIMIT_REACHED;
 
 /// How the capacity of a fragment is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,6 +8,8 @@ use std::io::Write;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+/// Every line begins with this.
+pub const LIMIT_REACHED: &str = "limit reached: ";
 /// Between two lines about one limit.
 const PAUSE: Duration = Duration::from_secs(10);
 
@@ -44,7 +46,7 @@ impl Log {
     pub(crate) fn say(&self, what: fmt::Arguments<'_>) {
         let Some(unsaid) = self.is_time(Instant::now()) else { return };
         let more = if unsaid == 0 { String::new() } else { format!(" ({unsaid} more since the last line)") };
-        let _ = writeln!(std::io::stderr().lock(), "limit reached: {}: {what}{more}", self.event.name());
+        let _ = writeln!(std::io::stderr().lock(), "{LIMIT_REACHED}{}: {what}{more}", self.event.name());
     }
 
     /// How many were not told since the last line; `None`: this one is not told either.

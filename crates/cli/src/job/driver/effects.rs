@@ -129,6 +129,8 @@ impl Driver<'_> {
         let moved = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
         let (bytes_read, bytes_written) = (moved(before.0, after.0), moved(before.1, after.1));
         self.wear(bytes_written);
+        let limits = self.attachments.values().flat_map(|attachment| attachment.limits_reached());
+        self.summary.notes.extend(limits.collect::<Vec<_>>());
         self.summary.script = Some(ScriptLine { end: tell(end), elapsed, bytes_read, bytes_written });
         Ok(script_end(end))
     }
