@@ -23,6 +23,7 @@ use tokio::sync::Semaphore;
 
 /// Everybody may connect: who it is, the kernel says.
 const SOCKET_MODE: u32 = 0o666;
+const DIRECTORY_MODE: u32 = 0o755;
 /// Pause after a connection could not be accepted because there are no files left.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -54,8 +55,10 @@ pub(super) async fn bind(config: &Config) -> Result<Bound, ServiceError> {
 
 fn bind_local(path: &Path) -> Result<UnixListener, ServiceError> {
     let fail = |source| ServiceError::Listen { address: path.display().to_string(), source };
-    if let Some(parent) = path.parent() {
+    if let Some(parent) = path.parent().filter(|parent| !parent.exists()) {
+        // Whatever the mask of the process is, everybody has to get to the socket.
         std::fs::create_dir_all(parent).map_err(fail)?;
+        std::fs::set_permissions(parent, std::fs::Permissions::from_mode(DIRECTORY_MODE)).map_err(fail)?;
     }
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         let reason = "somebody listens there already";
