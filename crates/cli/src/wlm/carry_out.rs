@@ -23,8 +23,8 @@ use std::time::Duration;
 
 /// Patience of `paths` and of what shows the state.
 const PROMPT_PATIENCE: Duration = Duration::from_secs(2);
-/// Longest that `paths` takes in all. Slurm kills it after 5 s, with nothing to tell.
-const PATHS_LIMIT: Duration = Duration::from_secs(4);
+/// Longest that `paths` takes in all. Slurm kills it after 5 s, with nothing to tell, and does nothing else until then.
+const PATHS_LIMIT: Duration = Duration::from_secs(3);
 /// Longest that showing the state takes. After a `create_persistent` slurmctld does nothing else meanwhile.
 const SHOW_LIMIT: Duration = Duration::from_secs(10);
 /// Patience of what changes something; Slurm gives it 300 s (`OtherTimeout`).

@@ -32,8 +32,8 @@ fn a_controller_that_hangs_is_given_up_before_slurm_gives_up() {
     let _hangs = UnixListener::bind(&socket).unwrap();
     let start = Instant::now();
     let paths = place.wlm(&format!("paths --token 7 --pathfile {}", place.path("path").display()));
-    assert_failed(&paths, &["did not answer within 4 seconds"]);
-    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    assert_failed(&paths, &["did not answer within 3 seconds"]);
+    assert!(start.elapsed() < Duration::from_millis(4500), "{:?}", start.elapsed());
 }
 
 #[test]
