@@ -50,10 +50,12 @@ use crate::request::{StageOptions, StageRequest};
 use meter::Meter;
 use run::Run;
 
-/// Bytes read, checked and written at once: small enough to stay in a core's cache between the steps.
-pub(crate) const PIECE_BYTES: usize = 1 << 20;
-/// Bytes read back at once, to be compared with the piece.
-const BACK_BYTES: usize = 64 << 10;
+/// Bytes read, checked and written at once: small enough to stay in a core's cache between the steps. The page cache takes a larger
+/// one in blocks of memory so large that a virtual machine has often given them back to its host, and has to ask for them again page
+/// by page.
+pub(crate) const PIECE_BYTES: usize = 256 << 10;
+/// Bytes read back at once, to be compared with the piece: what the nearest cache of a core holds.
+const BACK_BYTES: usize = 32 << 10;
 
 /// What a worker reads into.
 struct Buffer {

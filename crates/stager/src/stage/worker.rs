@@ -6,7 +6,7 @@ use super::copy::Due;
 use super::entry::{Entry, Looked};
 use super::queue::Task;
 use super::run::{Run, shown};
-use super::{Buffer, PIECE_BYTES, copy, special};
+use super::{Buffer, copy, special};
 use crate::failure::{ItemFailure, Reason};
 use crate::tree::EntryKind;
 
@@ -69,6 +69,8 @@ pub fn leave(run: &Run<'_>, entry: &Entry, failure: Option<ItemFailure>) {
 
 /// Files of a batch, at most.
 const BATCH_MAX: usize = 16;
+/// A file above this ends its batch: copying it takes longer than waiting for the directory.
+const BATCHED_BYTES: u64 = 1 << 20;
 /// Files open in the batches of all workers; each has two descriptors, and 1024 are what a process may have by default.
 const BATCHED_MAX: usize = 192;
 
@@ -77,7 +79,7 @@ fn copy_chunk(run: &Run<'_>, chunk: Vec<Looked>, buffer: &mut Buffer) {
     let batch_max = (BATCHED_MAX / run.workers()).clamp(1, BATCH_MAX);
     let mut batch: Vec<Due> = Vec::with_capacity(batch_max);
     for looked in chunk {
-        let is_large = looked.found.is_some_and(|found| found.size > PIECE_BYTES as u64);
+        let is_large = looked.found.is_some_and(|found| found.size > BATCHED_BYTES);
         if let Some(due) = place(run, looked, buffer) {
             if batch.first().is_some_and(|first| !Arc::ptr_eq(&first.entry.dir, &due.entry.dir)) {
                 copy::batch(run, std::mem::take(&mut batch), buffer);
