@@ -32,7 +32,7 @@ fn site() -> Site {
 
 #[test]
 fn two_users_run_jobs_on_all_nodes_also_with_mpi() {
-    let site = site();
+    let site = Site::build(&Options::for_mpi()).unwrap_or_else(|error| panic!("{error}"));
     let job = site.submit(&ALICE, "-N4", "#!/bin/sh\nsrun hostname\nid -un\nid -Gn\n").unwrap();
     let other = site.submit(&BOB, "-N1", "#!/bin/sh\nid -un; exit 3\n").unwrap();
     assert_state(&site, job, "COMPLETED");

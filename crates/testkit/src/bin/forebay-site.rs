@@ -86,7 +86,7 @@ fn options(arguments: &Arguments) -> Options {
             .programs
             .clone()
             .map(|programs| BufferOptions { kind, ..BufferOptions::new(programs) }),
-        ..Options::default()
+        ..Options::for_mpi()
     }
 }
 

@@ -29,6 +29,7 @@ mod switch;
 pub use error::ClusterError;
 pub use fault::Fault;
 pub use host::{Host, HostId};
+pub use namespaces::Sharing;
 pub use storage::Storage;
 
 use crate::leaks::{self, Namespace};
@@ -65,21 +66,21 @@ pub struct Cluster {
     scratch: Scratch,
     plan: Plan,
     ruled: bool,
+    sharing: Sharing,
 }
 
 impl Cluster {
     /// Builds the hosts and connects them.
     pub fn build(plan: &Plan) -> Result<Cluster, ClusterError> {
-        Cluster::build_hosts(plan, false)
+        Cluster::build_hosts(plan, false, Sharing::Nothing)
     }
 
-    /// The same with one more, [`HostId::Control`]. The hosts share System V memory, by which MPI talks between them: its end
-    /// over TCP hangs now and then on a busy machine.
-    pub fn build_ruled(plan: &Plan) -> Result<Cluster, ClusterError> {
-        Cluster::build_hosts(plan, true)
+    /// The same with one more, [`HostId::Control`].
+    pub fn build_ruled(plan: &Plan, sharing: Sharing) -> Result<Cluster, ClusterError> {
+        Cluster::build_hosts(plan, true, sharing)
     }
 
-    fn build_hosts(plan: &Plan, ruled: bool) -> Result<Cluster, ClusterError> {
+    fn build_hosts(plan: &Plan, ruled: bool, sharing: Sharing) -> Result<Cluster, ClusterError> {
         let wanted = plan.servers + plan.clients + usize::from(ruled);
         if wanted > HOSTS_MAX {
             return Err(ClusterError::TooManyHosts { wanted });
@@ -87,7 +88,7 @@ impl Cluster {
         let scratch = Scratch::new("cluster");
         let reaper = Reaper::watch(scratch.path())?;
         let switch = Switch::start(&scratch.directory("switch", 0o755))?;
-        let mut cluster = Cluster { hosts: Vec::new(), switch, reaper, scratch, plan: *plan, ruled };
+        let mut cluster = Cluster { hosts: Vec::new(), switch, reaper, scratch, plan: *plan, ruled, sharing };
         let servers = (0..plan.servers).map(HostId::Server);
         let clients = (0..plan.clients).map(HostId::Client);
         for id in servers.chain(clients).chain(ruled.then_some(HostId::Control)) {
@@ -166,7 +167,7 @@ impl Cluster {
     pub fn boot(&mut self, id: HostId) -> Result<(), ClusterError> {
         let position = self.position(id);
         let host = &mut self.hosts[position];
-        host.start_namespaces(self.ruled.then_some(self.switch.own()))?;
+        host.start_namespaces((self.sharing == Sharing::MemoryAndProcesses).then_some(self.switch.own()))?;
         self.switch.connect(position, host)?;
         if matches!(id, HostId::Server(_)) {
             storage::prepare(host, self.plan.storage)?;

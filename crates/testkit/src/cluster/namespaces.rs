@@ -15,11 +15,24 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// Namespaces that a host does not share with the machine; shared memory it may share with other hosts.
-const OWN: UnshareFlags =
-    UnshareFlags::NEWNET.union(UnshareFlags::NEWNS).union(UnshareFlags::NEWPID).union(UnshareFlags::NEWUTS);
+/// Namespaces that every host has of its own.
+const OWN: UnshareFlags = UnshareFlags::NEWNET.union(UnshareFlags::NEWNS).union(UnshareFlags::NEWUTS);
 
-/// The same, to go there.
+/// What hosts of one cluster may have in common, besides the disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sharing {
+    /// Nothing.
+    Nothing,
+    /// System V memory and process numbers: what MPI needs to talk through memory. Such a host cannot crash alone: its
+    /// processes end with the cluster.
+    MemoryAndProcesses,
+}
+
+/// What hosts may share.
+const COMMON: ThreadNameSpaceType =
+    ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION.union(ThreadNameSpaceType::PROCESS_ID);
+
+/// All that a host has, to go there.
 const ALL: ThreadNameSpaceType = ThreadNameSpaceType::NETWORK
     .union(ThreadNameSpaceType::MOUNT)
     .union(ThreadNameSpaceType::PROCESS_ID)
@@ -35,8 +48,8 @@ pub(super) struct Namespaces {
 }
 
 impl Namespaces {
-    /// Makes them, with this host name; the keeper works in `directory`, so that it is found there if it stays behind. Shared
-    /// memory is that of `beside`, if there is one.
+    /// Makes them, with this host name; the keeper works in `directory`, so that it is found there if it stays behind. Memory and
+    /// process numbers are those of `beside`, if there is one.
     pub(super) fn start(
         host_name: &str,
         directory: &Path,
@@ -101,16 +114,15 @@ fn start_keeper(
     beside: Option<&Namespaces>,
 ) -> io::Result<Child> {
     isolation::enter(device)?;
-    let memory = match beside {
+    let more = match beside {
         Some(other) => {
-            let kind = ThreadNameSpaceType::INTER_PROCESS_COMMUNICATION;
-            move_into_thread_name_spaces(other.handle.as_fd(), kind)?;
+            move_into_thread_name_spaces(other.handle.as_fd(), COMMON)?;
             UnshareFlags::empty()
         }
-        None => UnshareFlags::NEWIPC,
+        None => UnshareFlags::NEWIPC.union(UnshareFlags::NEWPID),
     };
     // SAFETY: this thread does nothing but start the keeper, and shares memory and descriptors as before.
-    unsafe { unshare_unsafe(OWN.union(memory)) }?;
+    unsafe { unshare_unsafe(OWN.union(more)) }?;
     rustix::system::sethostname(host_name.as_bytes())?;
     let mut keeper = Command::new("cat");
     keeper.current_dir(directory).stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());

@@ -74,7 +74,7 @@ impl Site {
     pub fn prepare(options: &Options) -> Result<Site, SiteError> {
         let plan =
             Plan { servers: options.storage_nodes, clients: options.compute_nodes, storage: options.storage };
-        let cluster = Cluster::build_ruled(&plan)?;
+        let cluster = Cluster::build_ruled(&plan, options.sharing)?;
         let directories = Directories::make(&cluster, options)?;
         let witness = Witness::new(cluster.hosts().map(Host::directory));
         let (daemons, options) = (BTreeMap::new(), options.clone());
@@ -193,6 +193,16 @@ impl Site {
         })
     }
 
+    /// Awaits that the controller knows every storage and compute node.
+    pub fn await_agents(&self) -> Result<(), SiteError> {
+        let wanted = self.options.storage_nodes + self.options.compute_nodes;
+        self.await_slurm("the agents' registration", || {
+            let listed = self.run_on(HostId::Control, &ROOT, "dwstat nodes")?;
+            // The first line is the heading.
+            Ok(listed.output.lines().skip(1).filter(|line| line.contains(" online ")).count() == wanted)
+        })
+    }
+
     /// Asks again and again until the answer is yes.
     pub fn await_slurm(
         &self,
@@ -230,6 +240,9 @@ impl Site {
             }
             for host in here {
                 self.await_ready(*host, service)?;
+            }
+            if service == Service::Agent && self.options.buffer.is_some() {
+                self.await_agents()?;
             }
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! What a site consists of.
 
-use crate::cluster::Storage;
+use crate::cluster::{Sharing, Storage};
 use std::path::PathBuf;
 
 /// See the module.
@@ -12,6 +12,8 @@ pub struct Options {
     pub compute_nodes: usize,
     /// What the disks are.
     pub storage: Storage,
+    /// What the hosts have in common.
+    pub sharing: Sharing,
     /// Of the workload manager.
     pub slurm: SlurmOptions,
     /// The burst buffer; without it jobs are plain.
@@ -88,12 +90,21 @@ pub struct SlurmOptions {
     pub more: String,
 }
 
+impl Options {
+    /// For programs with MPI. UCX, which carries MPICH's messages, hangs over TCP where more ranks than processors spin, and in
+    /// common memory it looks for the processes of its partners.
+    pub fn for_mpi() -> Options {
+        Options { sharing: Sharing::MemoryAndProcesses, ..Options::default() }
+    }
+}
+
 impl Default for Options {
     fn default() -> Options {
         Options {
             storage_nodes: 2,
             compute_nodes: 4,
             storage: Storage::Directory,
+            sharing: Sharing::Nothing,
             slurm: SlurmOptions { cpus: 2, kill_wait_s: 3, more: String::new() },
             buffer: None,
         }

@@ -98,7 +98,8 @@ pub(super) fn is_ready(service: Service, host: &Host, said: &str) -> bool {
             let socket = host.seen(Path::new(MUNGE_SOCKET));
             socket.is_ok_and(|socket| UnixStream::connect(socket).is_ok())
         }
-        Service::Controller | Service::Agent => said.contains("ready"),
+        Service::Controller => said.contains("controller ready"),
+        Service::Agent => said.contains("asks the controller"),
         Service::Slurmctld => said.contains("Running as primary controller"),
         Service::Slurmd => said.contains("slurmd started on"),
     }

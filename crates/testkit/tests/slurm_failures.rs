@@ -1,0 +1,171 @@
+//! Jobs that do not end as their users hoped: their space comes back, and what was written is not lost silently.
+
+mod site;
+
+use forebay_testkit::cluster::HostId;
+use forebay_testkit::slurm::{ALICE, BOB, JobId, ROOT, Site, User};
+use site::{
+    AWAIT_FILE, STRIPED, at_home, awaits, awaits_file, completes, ends, finish, shell, signal, site, submit,
+};
+use std::fs;
+
+/// A job that writes a result, says so, and goes on until it is told to end.
+fn writes_and_waits(site: &Site, user: &User, name: &str) -> String {
+    let home = site.home(user);
+    let home = home.display();
+    format!(
+        "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=100MB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/result destination={home}/{name}.result\n\
+         set -eu\n{AWAIT_FILE}seq 100000 > $DW_JOB_STRIPED/result\ntouch {home}/{name}.started\nawait {home}/{name}.go\n"
+    )
+}
+
+/// The result of such a job is at home, all of it.
+fn assert_result(site: &Site, user: &User, name: &str) {
+    shell(site, user, &format!("seq 100000 | cmp - {name}.result"));
+}
+
+fn cancel(site: &Site, user: &User, options: &str, job: JobId) {
+    shell(site, user, &format!("scancel {options} {job}"));
+}
+
+#[test]
+fn a_job_that_fails_has_its_results_at_home() {
+    let site = site();
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=100MB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/f destination={}/f\necho partial > $DW_JOB_STRIPED/f\nexit 3\n",
+        site.home(&BOB).display()
+    );
+    let job = submit(&site, &BOB, "-N1", &script);
+    ends(&site, &BOB, job, "FAILED");
+    assert_eq!(site.job(job).unwrap().field("ExitCode"), "3:0");
+    assert_eq!(fs::read_to_string(at_home(&site, &BOB, "f")).unwrap(), "partial\n");
+    finish(site);
+}
+
+#[test]
+fn a_job_can_be_cancelled_while_it_waits_and_while_it_runs() {
+    let site = site();
+    // Waits for space that will never be there.
+    let never = submit(&site, &BOB, "-N1", &STRIPED.replace("100MB", "100TB"));
+    awaits(&site, never, "waiting for room", |job| job.reason() == "BurstBufferResources");
+    cancel(&site, &BOB, "", never);
+    ends(&site, &BOB, never, "CANCELLED");
+
+    let running = submit(&site, &ALICE, "-N4 --exclusive", &writes_and_waits(&site, &ALICE, "one"));
+    awaits_file(&site, &ALICE, "one.started");
+    // Has its space, and waits for nodes.
+    let staged = submit(&site, &BOB, "-N1", STRIPED);
+    awaits(&site, staged, "being staged in", |job| job.buffer_state() == "staged-in");
+    cancel(&site, &BOB, "", staged);
+    ends(&site, &BOB, staged, "CANCELLED");
+
+    cancel(&site, &ALICE, "", running);
+    ends(&site, &ALICE, running, "CANCELLED");
+    assert_result(&site, &ALICE, "one");
+    finish(site);
+}
+
+#[test]
+fn in_a_hurry_nothing_is_brought_home() {
+    let site = site();
+    let job = submit(&site, &ALICE, "-N2", &writes_and_waits(&site, &ALICE, "one"));
+    awaits_file(&site, &ALICE, "one.started");
+    cancel(&site, &ALICE, "--hurry", job);
+    ends(&site, &ALICE, job, "CANCELLED");
+    site.await_empty().unwrap();
+    assert!(!at_home(&site, &ALICE, "one.result").exists());
+    finish(site);
+}
+
+#[test]
+fn a_job_over_its_time_has_its_results_at_home() {
+    let site = site();
+    let job = submit(&site, &ALICE, "-N1 -t 10", &writes_and_waits(&site, &ALICE, "one"));
+    awaits_file(&site, &ALICE, "one.started");
+    // Limits have a granularity of a minute; an end in the past counts at the next look, which is every 30 s.
+    shell(&site, &ROOT, &format!("scontrol update jobid={job} endtime=now"));
+    ends(&site, &ALICE, job, "TIMEOUT");
+    assert_result(&site, &ALICE, "one");
+    finish(site);
+}
+
+#[test]
+fn what_cannot_be_staged_in_holds_the_job_with_a_reason_that_can_be_read() {
+    let site = site();
+    shell(&site, &ALICE, "echo secret > secret; chmod 600 secret; mkdir -m 755 open; chmod 755 .");
+    let stage = |source: &str| {
+        format!(
+            "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=100MB\n\
+             #DW stage_in type=file source={source} destination=$DW_JOB_STRIPED/x\ncat $DW_JOB_STRIPED/x\n"
+        )
+    };
+    let home = site.home(&ALICE);
+    let missing = submit(&site, &ALICE, "-N1", &stage(&format!("{}/not-there", home.display())));
+    let foreign = submit(&site, &BOB, "-N1", &stage(&format!("{}/secret", home.display())));
+    let held = awaits(&site, missing, "its failure", |job| job.reason().contains("data_in"));
+    assert!(held.reason().contains("not-there"), "{}", held.text());
+    let held = awaits(&site, foreign, "its failure", |job| job.reason().contains("data_in"));
+    assert!(held.reason().contains("secret"), "{}", held.text());
+    cancel(&site, &ALICE, "", missing);
+    cancel(&site, &BOB, "", foreign);
+    ends(&site, &ALICE, missing, "CANCELLED");
+    ends(&site, &BOB, foreign, "CANCELLED");
+    finish(site);
+}
+
+#[test]
+fn what_cannot_be_staged_out_is_kept_until_its_owner_gives_it_up() {
+    let site = site();
+    let home = site.home(&ALICE);
+    shell(&site, &ALICE, "mkdir full");
+    let script = format!(
+        "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=100MB\n\
+         #DW stage_out type=file source=$DW_JOB_STRIPED/f destination={}/full/f\n\
+         echo result > $DW_JOB_STRIPED/f\nchmod 500 $HOME/full\n",
+        home.display()
+    );
+    let job = submit(&site, &ALICE, "-N1", &script);
+    let stuck = awaits(&site, job, "its failure", |job| job.reason().contains("data_out"));
+    assert_eq!(stuck.state(), "STAGE_OUT", "{}", stuck.text());
+    assert!(stuck.reason().contains("full"), "{}", stuck.text());
+    let sessions = site.ask_plugin("show_sessions").unwrap();
+    assert!(sessions.contains(&format!("\"{job}\"")), "{sessions}");
+    cancel(&site, &ALICE, "--hurry", job);
+    ends(&site, &ALICE, job, "COMPLETED");
+    finish(site);
+}
+
+#[test]
+fn a_node_that_cannot_mount_sends_the_job_back() {
+    let site = site();
+    let node = HostId::Client(3);
+    site.shell_on(node, &ROOT, "mount -t tmpfs -o ro none /var/opt").unwrap();
+    let job = submit(&site, &ALICE, "-N1 -w client3", STRIPED);
+    let back = awaits(&site, job, "its return", |job| job.reason().contains("pre_run"));
+    assert_eq!(back.state(), "PENDING", "{}", back.text());
+    let why = back.field("SystemComment");
+    assert!(why.contains("client3") && why.contains("Read-only file system"), "{}", back.text());
+    site.await_empty().unwrap();
+    site.shell_on(node, &ROOT, "umount /var/opt").unwrap();
+    completes(&site, &BOB, "-N1 -w client3", STRIPED);
+    cancel(&site, &ALICE, "", job);
+    ends(&site, &ALICE, job, "CANCELLED");
+    finish(site);
+}
+
+#[test]
+fn what_nobody_can_give_is_refused_when_it_is_asked_for() {
+    let site = site();
+    for wrong in ["capacity=1.5GiB", "capacity=10QB", "capacity=2N", "capacity=10GiB access_mode=sideways"] {
+        let script = STRIPED.replace("capacity=100MB", wrong);
+        let refused = site.submit(&ALICE, "-N1", &script).unwrap_err().to_string();
+        assert!(refused.contains("Burst Buffer request invalid"), "{wrong}: {refused}");
+    }
+    let unknown =
+        site.submit(&ALICE, "-N1", &STRIPED.replace("capacity", "pool=nowhere capacity")).unwrap_err();
+    assert!(unknown.to_string().contains("Burst Buffer request invalid"), "{unknown}");
+    signal(&site, &ALICE, "done");
+    finish(site);
+}
