@@ -6,8 +6,10 @@ mod support;
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 use forebay_stager::{CancelToken, Direction, PosixTree, Reason, StageOptions, StageRequest, What, stage};
 use support::faulty::{Faulty, Plan};
@@ -114,6 +116,58 @@ fn a_stage_killed_in_the_middle_is_finished_by_the_next() {
         right.remove(Path::new(""));
         assert_same(&left, &right);
         assert!(!place.path().join("journal").exists(), "a finished stage needs no journal");
+    }
+}
+
+/// The only half file that a stage leaves under a final name: the documentation names it, and how to avoid it.
+#[test]
+fn a_killed_stage_in_leaves_half_a_file_in_a_directory_of_its_own_only() {
+    let quick = StageOptions::default();
+    if let Some((place, direction)) = child_place() {
+        let what = What::Directory(pair(&place.join("from"), &place.join("to")));
+        let slow = StageOptions { bytes_per_second_max: Some(1 << 20), ..quick };
+        stage_between(direction, what, &slow).unwrap();
+        return;
+    }
+    for is_made_before in [false, true] {
+        let place = tempfile::tempdir().unwrap();
+        let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+        fs::create_dir(&from).unwrap();
+        fs::write(from.join("file"), content(30 << 20, 1)).unwrap();
+        if is_made_before {
+            fs::create_dir(&to).unwrap();
+        }
+        let running = Killed(
+            child(
+                "a_killed_stage_in_leaves_half_a_file_in_a_directory_of_its_own_only",
+                place.path(),
+                Direction::In,
+            )
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap(),
+        );
+        let written = || {
+            let names = fs::read_dir(&to).into_iter().flatten().flatten();
+            names.filter_map(|entry| entry.metadata().ok()).map(|found| found.blocks()).sum::<u64>()
+        };
+        until("the first bytes", || written() > 0);
+        drop(running);
+        assert_eq!(to.join("file").exists(), !is_made_before, "half a file under its final name");
+        assert_eq!(temporaries_exist(&to), is_made_before);
+        let what = What::Directory(pair(&from, &to));
+        stage_between(Direction::In, what, &quick).unwrap();
+        assert_eq!(fs::read(to.join("file")).unwrap(), content(30 << 20, 1));
+        assert_eq!(temporaries(&to), Vec::<PathBuf>::new());
+    }
+}
+
+/// Waits for a condition that another process brings about; fails after a minute.
+fn until(what: &str, condition: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !condition() {
+        assert!(start.elapsed() < Duration::from_secs(60), "waited a minute for: {what}");
+        std::thread::sleep(Duration::from_millis(5));
     }
 }
 
