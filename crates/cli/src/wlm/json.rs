@@ -3,20 +3,19 @@
 //! One object with one member, an array; ids, sizes and times are integers; no apostrophe anywhere, because Slurm makes
 //! quotation marks of them before it parses. Slurm keeps ids, owners and times of creation in 32 bits. Pure.
 
-use crate::dwstat::json::list;
+use crate::dwstat::json::text;
 use crate::dwstat::object::Object;
 use forebay_controller::registry::Snapshot;
 use forebay_model::units::Bytes;
-use serde_json::json;
 
 /// `pools` and the `show_` verbs: the objects of one kind.
 pub fn objects(snapshot: &Snapshot, object: Object, now: i64) -> String {
-    json!({ object.name(): list(snapshot, object, now) }).to_string().replace('\'', "`")
+    text(snapshot, &[object], now).replace('\'', "`")
 }
 
 /// `real_size`
 pub fn real_size(size: Bytes) -> String {
-    json!({"units": "bytes", "capacity": size.0}).to_string()
+    format!("{{\"units\":\"bytes\",\"capacity\":{}}}", size.0)
 }
 
 #[cfg(test)]
@@ -26,7 +25,7 @@ mod tests {
     use forebay_model::objects::*;
     use forebay_model::state::ObjectState;
     use forebay_model::units::Granules;
-    use serde_json::Value;
+    use serde_json::{Value, json};
 
     fn snapshot() -> Snapshot {
         let state = ObjectState::GOOD;
@@ -79,7 +78,7 @@ mod tests {
         let read = |object| objects(&snapshot(), object, 1_795_190_400);
         assert_eq!(
             read(Object::Pools),
-            r#"{"pools":[{"free":639,"granularity":16777216,"id":"default","quantity":640,"units":"bytes"}]}"#
+            r#"{"pools":[{"id":"default","units":"bytes","granularity":16777216,"quantity":640,"free":639}]}"#
         );
         let value = |object| serde_json::from_str::<Value>(&read(object)).unwrap();
         let session = &value(Object::Sessions)["sessions"][0];
@@ -90,7 +89,7 @@ mod tests {
         let instance = &value(Object::Instances)["instances"][0];
         assert_eq!(instance["capacity"], json!({"bytes": 33_554_432, "nodes": 1}));
         assert_eq!(instance["links"], json!({"session": 101, "configurations": [103]}));
-        assert_eq!(real_size(Bytes(33_554_432)), r#"{"capacity":33554432,"units":"bytes"}"#);
+        assert_eq!(real_size(Bytes(33_554_432)), r#"{"units":"bytes","capacity":33554432}"#);
     }
 
     #[test]

@@ -32,7 +32,7 @@ fn a_job_from_submission_to_the_end() {
     assert_eq!(place.wlm(&setup_line(&job, "7")), done(), "the same again");
     assert_eq!(place.wlm(&format!("data_in --token 7 --job {job}")), done());
     let size = place.wlm("real_size --token 7");
-    assert_eq!((size.status, size.text.as_str()), (0, "{\"capacity\":50331648,\"units\":\"bytes\"}\n"));
+    assert_eq!((size.status, size.text.as_str()), (0, "{\"units\":\"bytes\",\"capacity\":50331648}\n"));
 
     let sessions = json_of(&place, "show_sessions");
     let session = &sessions["sessions"][0];
