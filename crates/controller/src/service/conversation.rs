@@ -25,6 +25,7 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::block_in_place;
 use tokio::time::timeout;
 
 /// What all conversations use.
@@ -189,8 +190,9 @@ async fn carry_out(
         }
         Operation::Table(table) => show(shared, uid, vec![table]).await,
         Operation::Stages => {
-            let stages = shared.commands.read(move |state, _| view::stages(state, uid)).await?;
-            Ok(json_of(&json!({ "stages": stages })))
+            let first = shared.settings.is_workload_manager(uid);
+            let stages = shared.commands.read(first, move |state, _| view::stages(state, uid)).await?;
+            Ok(block_in_place(|| json_of(&json!({ "stages": stages }))))
         }
         Operation::Events => Ok(watch(Arc::clone(shared), uid)),
         Operation::Ask(name) => {
@@ -235,8 +237,10 @@ fn tables_of(names: &str) -> Result<Vec<Shown>, Problem> {
 
 async fn show(shared: &Shared, uid: u32, tables: Vec<Shown>) -> Result<Response<Body>, Refused> {
     let wanted = tables.clone();
-    let seen = shared.commands.read(move |state, _| view::select(state, uid, &wanted)).await?;
-    Ok(json_of(&Tables(&seen, &tables)))
+    let first = shared.settings.is_workload_manager(uid);
+    let seen = shared.commands.read(first, move |state, _| view::select(state, uid, &wanted)).await?;
+    // Megabytes of text: the other connections of this thread go elsewhere meanwhile.
+    Ok(block_in_place(|| json_of(&Tables(&seen, &tables))))
 }
 
 async fn figures(shared: &Shared) -> Result<Response<Body>, Refused> {
@@ -244,7 +248,7 @@ async fn figures(shared: &Shared) -> Result<Response<Body>, Refused> {
         let text = "figures are being made for others";
         return Err(Problem::new(StatusCode::TOO_MANY_REQUESTS, "too_many", text).into());
     };
-    let page = shared.commands.read(metrics::render).await?;
+    let page = shared.commands.read(false, metrics::render).await?;
     Ok(text(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", page))
 }
 
@@ -296,7 +300,8 @@ async fn orders(shared: &Shared, parsed: &Parsed) -> Result<Response<Body>, Refu
 async fn secrets(shared: &Shared, peer: Peer, parsed: &Parsed) -> Result<Response<Body>, Refused> {
     let (node, instance) = (parsed.text("node").to_owned(), InstanceId(parsed.number("instance", None)?));
     let asked = node.clone();
-    let concerned = shared.commands.read(move |state, _| view::is_concerned(state, &asked, instance)).await?;
+    let concerned =
+        shared.commands.read(true, move |state, _| view::is_concerned(state, &asked, instance)).await?;
     if !concerned {
         let node: String = node.chars().take(100).collect();
         let text = format!("node {node:?} has nothing to do with instance {instance}");

@@ -1,9 +1,14 @@
 //! The thread that owns the state: it takes commands, steps, stores, and then carries out everything else.
 //!
 //! What waits in the queue is taken as a group: each event is a step of its own, the changes of all of them are stored
-//! in one transaction, and only then the first answer of the group is given. Reading commands see what is stored.
+//! in one transaction, and only then the first answer of the group is given. Reading commands see what is stored; they
+//! are done between groups, those of the workload manager first, and for a short time only, so that nobody who reads a
+//! lot holds up what is to be decided.
 //!
 //! Anybody may send commands ([`Commands`]); the queue is bounded by the limits on connections.
+
+#[cfg(test)]
+mod tests;
 
 use super::clock::Clock;
 use super::error::ServiceError;
@@ -14,7 +19,7 @@ use crate::cluster::effect::{Answer, Effect, List, Notice};
 use crate::cluster::event::{AgentMessage, Event};
 use crate::cluster::row::{Change, Key};
 use crate::cluster::{Caller, Refusal, Request, RequestId, State, list, step};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -23,6 +28,8 @@ use tokio::sync::oneshot;
 
 /// Most commands of a group: bounds how long the first of them waits for the last.
 const MAX_GROUP: usize = 256;
+/// After so much reading the next group is looked for. A single look may take longer.
+const READING_TIME: Duration = Duration::from_millis(20);
 /// Time is told to the core so often.
 const TICK: Duration = Duration::from_secs(1);
 
@@ -54,7 +61,7 @@ pub(super) enum Command {
     Gone { id: RequestId },
     Tell { node: String, incarnation: u64, message: AgentMessage, reply: oneshot::Sender<Hearing> },
     Poll { node: String, incarnation: u64, after: u64, reply: oneshot::Sender<Polled> },
-    Read(Reading),
+    Read { first: bool, reading: Reading },
     Stop,
 }
 
@@ -106,13 +113,20 @@ impl Commands {
         Ok(answer.await.ok())
     }
 
-    /// Looks at the state.
+    /// Looks at the state; `first` is before those who are not.
     pub async fn read<T: Send + 'static>(
         &self,
+        first: bool,
         look: impl FnOnce(&State, &Figures) -> T + Send + 'static,
     ) -> Result<T, Ended> {
         let (reply, answer) = oneshot::channel();
-        self.send(Command::Read(Box::new(move |state, figures| drop(reply.send(look(state, figures))))))?;
+        let reading = Box::new(move |state: &State, figures: &Figures| {
+            // Who is gone needs no look.
+            if !reply.is_closed() {
+                drop(reply.send(look(state, figures)));
+            }
+        });
+        self.send(Command::Read { first, reading })?;
         answer.await.map_err(|_| Ended)
     }
 
@@ -156,6 +170,8 @@ pub(super) struct Driver {
     events: Events,
     asking: BTreeMap<RequestId, oneshot::Sender<Result<Answer, Refusal>>>,
     polling: BTreeMap<String, Poller>,
+    /// Looks that wait: of the workload manager and operators, and of the others.
+    readings: [VecDeque<Reading>; 2],
     figures: Figures,
 }
 
@@ -166,7 +182,6 @@ struct Group {
     effects: Vec<Effect>,
     heard: Vec<(oneshot::Sender<Hearing>, Hearing)>,
     polls: Vec<(String, Poller)>,
-    readings: Vec<Reading>,
     stop: bool,
 }
 
@@ -181,6 +196,7 @@ impl Driver {
             events,
             asking: BTreeMap::new(),
             polling: BTreeMap::new(),
+            readings: Default::default(),
             figures: Figures::default(),
         }
     }
@@ -196,7 +212,12 @@ impl Driver {
             self.store(&mut group)?;
             self.finish(group);
             group = Group::default();
-            match commands.recv_timeout(TICK.saturating_sub(self.ticked.elapsed())) {
+            self.read();
+            let pause = match self.readings.iter().all(VecDeque::is_empty) {
+                true => TICK.saturating_sub(self.ticked.elapsed()),
+                false => Duration::ZERO,
+            };
+            match commands.recv_timeout(pause) {
                 Ok(command) => self.take(command, &mut group),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
@@ -241,7 +262,7 @@ impl Driver {
             Command::Poll { node, incarnation, after, reply } => {
                 group.polls.push((node, Poller { incarnation, after, reply }));
             }
-            Command::Read(reading) => group.readings.push(reading),
+            Command::Read { first, reading } => self.readings[usize::from(!first)].push_back(reading),
             Command::Stop => group.stop = true,
         }
     }
@@ -298,7 +319,14 @@ impl Driver {
         for (node, poller) in group.polls {
             self.poll(node, poller);
         }
-        for reading in group.readings {
+    }
+
+    /// Lets who waits look at what is stored, for a while.
+    fn read(&mut self) {
+        let start = Instant::now();
+        while start.elapsed() < READING_TIME {
+            let [first, others] = &mut self.readings;
+            let Some(reading) = first.pop_front().or_else(|| others.pop_front()) else { return };
             reading(&self.state, &self.figures);
         }
     }
