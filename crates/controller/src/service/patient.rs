@@ -60,3 +60,29 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Patient<S> {
         self.limited(cx, polled)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::time::Instant;
+
+    #[tokio::test(start_paused = true)]
+    async fn who_takes_nothing_is_given_up_and_who_is_slow_is_not() {
+        let (ours, mut theirs) = tokio::io::duplex(16);
+        let mut patient = Patient::new(ours);
+        let reader = tokio::spawn(async move {
+            for _ in 0..10 {
+                sleep(TAKE_TIME / 2).await;
+                theirs.read_exact(&mut [0; 10]).await.unwrap();
+            }
+            theirs
+        });
+        patient.write_all(&[0; 100]).await.expect("something is taken again and again");
+        let _theirs = reader.await.unwrap();
+        let start = Instant::now();
+        let error = patient.write_all(&[0; 100]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert!(start.elapsed() >= TAKE_TIME && start.elapsed() < TAKE_TIME * 2);
+    }
+}
