@@ -10,6 +10,7 @@
 
 use super::connection::{Broken, Connection, Sink};
 use super::credentials::Groups;
+use super::fresh::Fresh;
 use super::held::{Held, Life, OpenedFile};
 use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin};
 use super::recent::Recent;
@@ -35,6 +36,7 @@ pub(crate) struct Home {
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) validity: Validity,
     pub(crate) recent: Recent,
+    pub(crate) fresh: Fresh,
     pub(crate) groups: Groups,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) max_file_size: u64,

@@ -1,5 +1,6 @@
 //! The metadata service of a namespace on another machine: each operation one request.
 
+use super::connection::Sink;
 use super::directory::RemoteDirectory;
 use super::held::{Life, OpenedFile};
 use super::home::{Home, name};
@@ -47,7 +48,10 @@ impl RemoteMetadata {
         let step = recent.begin(directory);
         let asked = self.home.link.ask_both(request, &MetadataRequest::GetAttr { ino: directory });
         let known = match &asked {
-            Ok((_, _, Some(Reply::Attr { attr }))) => Some((*attr, before)),
+            Ok((_, _, Some(Reply::Attr { attr }))) => {
+                self.home.fresh.extend(directory, before, attr.valid_ms);
+                Some((*attr, before))
+            }
             _ => None,
         };
         recent.end(directory, step, known);
@@ -81,11 +85,15 @@ impl MetadataService for RemoteMetadata {
 
     fn lookup(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<Attr> {
         let name = name(of)?;
+        if self.home.fresh.lacks(parent, &name, &self.home.validity) {
+            return Err(FsError::NotFound);
+        }
         let request = MetadataRequest::Lookup { who: self.who(by), parent, name: name.clone() };
         self.refer(&request, parent, &name)
     }
 
     fn forget(&self, ino: Ino, count: u64) {
+        self.home.fresh.forget(ino);
         if self.home.held.forget(ino, count) {
             self.home.tell_forgotten();
         }
@@ -97,6 +105,7 @@ impl MetadataService for RemoteMetadata {
         }
         let before = self.home.validity.now();
         let attr = self.home.ask_attr(&MetadataRequest::GetAttr { ino })?;
+        self.home.fresh.extend(ino, before, attr.valid_ms);
         Ok(self.home.validity.shown(attr, None, before))
     }
 
@@ -121,6 +130,7 @@ impl MetadataService for RemoteMetadata {
         let NewObject { caller, mode, rdev } = *object;
         let request =
             MetadataRequest::Mknod { who: self.who(caller), parent, name: name.clone(), mode, rdev };
+        self.home.fresh.may_have(parent, &name);
         let _changing = self.home.recent.changing([parent]);
         self.refer(&request, parent, &name)
     }
@@ -133,6 +143,7 @@ impl MetadataService for RemoteMetadata {
         flags: OpenFlags,
     ) -> Result<(Attr, Arc<dyn Stub>)> {
         let name = name(of)?;
+        self.home.fresh.may_have(parent, &name);
         let who = self.who(object.caller);
         let before = self.home.validity.now();
         let request = MetadataRequest::Create {
@@ -151,15 +162,27 @@ impl MetadataService for RemoteMetadata {
     fn mkdir(&self, parent: Ino, of: &OsStr, object: &NewObject) -> Result<Attr> {
         let name = name(of)?;
         let who = self.who(object.caller);
-        let _changing = self.home.recent.changing([parent]);
+        let (home, before) = (&self.home, self.home.validity.now());
+        let _changing = home.recent.changing([parent]);
+        home.fresh.may_have(parent, &name);
+        let (making, life) = (home.fresh.begin(before), home.held.life());
         let request = MetadataRequest::Mkdir { who, parent, name: name.clone(), mode: object.mode };
-        self.refer(&request, parent, &name)
+        let ask = Ask::Metadata(&request);
+        let (reply, now) = home.link.ask_in(Patience::Wait, ask, &[], &mut Sink::Nothing, |_| true)?;
+        let Reply::Attr { attr } = reply else { return Err(NOT_UNDERSTOOD) };
+        home.held.refer(&attr, parent, &name);
+        // A server that was started anew meanwhile may have found what was made before, with something in it.
+        if life == Some(now) {
+            home.fresh.made(attr.ino, making, attr.valid_ms);
+        }
+        Ok(home.validity.shown(attr, Some(parent), before))
     }
 
     fn symlink(&self, by: Caller, parent: Ino, of: &OsStr, target: &Path) -> Result<Attr> {
         let name = name(of)?;
         let target = Target::new(target.as_os_str().as_bytes()).ok_or(FsError::NameTooLong)?;
         let _changing = self.home.recent.changing([parent]);
+        self.home.fresh.may_have(parent, &name);
         let request = MetadataRequest::Symlink { who: self.who(by), parent, name: name.clone(), target };
         self.refer(&request, parent, &name)
     }
@@ -167,6 +190,7 @@ impl MetadataService for RemoteMetadata {
     fn link(&self, by: Caller, ino: Ino, parent: Ino, of: &OsStr) -> Result<Attr> {
         let name = name(of)?;
         let _changing = self.home.recent.changing([parent, ino]);
+        self.home.fresh.may_have(parent, &name);
         let request = MetadataRequest::Link { who: self.who(by), ino, parent, name: name.clone() };
         self.refer(&request, parent, &name)
     }
@@ -183,6 +207,7 @@ impl MetadataService for RemoteMetadata {
         let name = name(of)?;
         // The directory that goes is not known here.
         let _changing = self.home.recent.changing_all();
+        self.home.fresh.forget_all();
         let request = MetadataRequest::Rmdir { who: self.who(by), parent, name: name.clone() };
         self.home.order(&request)?;
         self.home.held.removed(parent, &name);
@@ -193,6 +218,11 @@ impl MetadataService for RemoteMetadata {
         let (from, to) = ((from.0, name(from.1)?), (to.0, name(to.1)?));
         let expected = self.home.held.known(from.0, &from.1);
         let _changing = self.home.recent.changing_all();
+        self.home.fresh.may_have(from.0, &from.1);
+        self.home.fresh.may_have(to.0, &to.1);
+        if let Some(replaced) = self.home.held.known(to.0, &to.1) {
+            self.home.fresh.forget(replaced);
+        }
         let request =
             MetadataRequest::Rename { who: self.who(by), from: from.clone(), to: to.clone(), mode, expected };
         self.home.order(&request)?;
@@ -203,7 +233,7 @@ impl MetadataService for RemoteMetadata {
     fn open(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
         let who = self.who(by);
         let request = MetadataRequest::Open { who: who.clone(), ino, flags, reclaim: None };
-        let sink = &mut super::connection::Sink::Nothing;
+        let sink = &mut Sink::Nothing;
         let asked = self.home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], sink, |_| true)?;
         let opened = self.opened(asked, who, flags)?;
         Ok(Arc::new(RemoteStub::new(self.home.clone(), opened)))

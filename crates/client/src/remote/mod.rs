@@ -19,6 +19,7 @@ mod description;
 mod direct;
 mod directory;
 mod error;
+mod fresh;
 mod held;
 mod home;
 mod link;
@@ -104,6 +105,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         tickets: Arc::clone(&tickets),
         validity: Default::default(),
         recent: Default::default(),
+        fresh: Default::default(),
         groups: Default::default(),
         waiting,
         max_file_size: terms.max_file_size,

@@ -26,6 +26,13 @@ pub(crate) struct Validity {
     last_of_all: AtomicU64,
 }
 
+impl Moment {
+    /// When it was.
+    pub(crate) fn at(self) -> Instant {
+        self.at
+    }
+}
+
 impl Default for Validity {
     fn default() -> Validity {
         let last = (0..SHARDS).map(|_| AtomicU64::new(0)).collect();
@@ -50,7 +57,8 @@ impl Validity {
         self.last_of_all.fetch_max(number, SeqCst);
     }
 
-    fn was_announced(&self, ino: Ino, since: Moment) -> bool {
+    /// A change of an object, or of the names in it, was announced.
+    pub(crate) fn was_announced(&self, ino: Ino, since: Moment) -> bool {
         let last = self.last[ino.0 as usize % SHARDS].load(SeqCst).max(self.last_of_all.load(SeqCst));
         last > since.announcements
     }

@@ -45,3 +45,35 @@ fn who_may_show_something_is_told_before_others_change_it() {
     let seen = b.getattr(made.ino, None).unwrap();
     assert_eq!((seen.mode, seen.valid_ms), (0o600, 0), "just changed");
 }
+
+#[test]
+fn names_that_others_make_in_a_new_directory_are_found() {
+    let served = Served::new(Shape::striped());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let name = OsStr::new("name");
+    let mut granted = 0;
+    for round in 0.. {
+        let at = format!("directory {round}");
+        let directory = a.mkdir(me(), Ino::ROOT, OsStr::new(&at), 0o755).unwrap();
+        granted += u32::from(directory.valid_ms > 0);
+        assert_eq!(a.lookup(me(), directory.ino, name), Err(FsError::NotFound));
+        let seen = b.lookup(me(), Ino::ROOT, OsStr::new(&at)).unwrap();
+        let made = match round % 3 {
+            0 => b.mknod(me(), seen.ino, name, 0o100_644, 0).unwrap(),
+            1 => a.mknod(me(), seen.ino, name, 0o100_644, 0).unwrap(),
+            _ => {
+                let (attr, _) = create(&a, Ino::ROOT, "elsewhere");
+                a.rename(me(), Ino::ROOT, OsStr::new("elsewhere"), seen.ino, name, RenameMode::Replace)
+                    .unwrap();
+                attr
+            }
+        };
+        assert_eq!(a.lookup(me(), directory.ino, name).map(|found| found.ino), Ok(made.ino), "round {round}");
+        assert_eq!(b.lookup(me(), directory.ino, name).map(|found| found.ino), Ok(made.ino), "round {round}");
+        if round >= 30 && granted > 5 {
+            break;
+        }
+        assert!(round < 1000, "directories are hardly ever granted");
+    }
+}
