@@ -1,4 +1,4 @@
-//! The `forebay` and `dwstat` commands.
+//! The commands: `forebay`, `dwstat`, `dwcli`, and `dw_wlm_cli`, which Slurm calls.
 //!
 //! `forebay run` is the controller, the agent and the workload manager of one machine in one process: it reads the
 //! script's directives, asks the registry for space, has the agent library make, fill, mount and empty it, and runs the
