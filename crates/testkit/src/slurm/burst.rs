@@ -67,6 +67,9 @@ impl Site {
     }
 }
 
+/// By this file of its own an agent knows its disk; it stays.
+const DISK_RECORD: &str = "forebay.json";
+
 fn left_on(host: &Host) -> Result<Vec<String>, SiteError> {
     let root = host.seen(Path::new("/"))?;
     let keeper = root.iter().nth(2).and_then(|number| number.to_str()?.parse().ok()).unwrap_or_default();
@@ -79,7 +82,8 @@ fn left_on(host: &Host) -> Result<Vec<String>, SiteError> {
     let mut left: Vec<_> = mounts.map(|mount| format!("mount at {}", mount.point.display())).collect();
     if matches!(host.id(), HostId::Server(_)) {
         let entries = std::fs::read_dir(host.fragment()).map_err(SiteError::file(host.fragment()))?;
-        left.extend(entries.flatten().map(|entry| format!("fragment {}", entry.path().display())));
+        let fragments = entries.flatten().filter(|entry| entry.file_name() != DISK_RECORD);
+        left.extend(fragments.map(|entry| format!("fragment {}", entry.path().display())));
     }
     Ok(left)
 }

@@ -15,6 +15,8 @@ pub(super) struct Daemon {
     host: HostId,
     service: Service,
     log: PathBuf,
+    /// What its predecessors said is before this byte.
+    said_before: usize,
 }
 
 /// Where a service of a host says what it does.
@@ -28,9 +30,10 @@ impl Daemon {
         let open = File::options().create(true).append(true).open(&log);
         let said = open.map_err(SiteError::file(&log))?;
         let errors = said.try_clone().map_err(SiteError::file(&log))?;
+        let before = said.metadata().map_err(SiteError::file(&log))?.len() as usize;
         command.stdin(Stdio::null()).stdout(said).stderr(errors);
         let guard = host.start(&mut command)?;
-        Ok(Daemon { guard, host: host.id(), service, log })
+        Ok(Daemon { guard, host: host.id(), service, log, said_before: before })
     }
 
     /// Awaits that it is ready, which `is_ready` tells from what it said; its end is an error.
@@ -63,6 +66,7 @@ impl Daemon {
     }
 
     fn said(&self) -> String {
-        std::fs::read_to_string(&self.log).unwrap_or_default()
+        let bytes = std::fs::read(&self.log).unwrap_or_default();
+        String::from_utf8_lossy(bytes.get(self.said_before..).unwrap_or_default()).into_owned()
     }
 }
