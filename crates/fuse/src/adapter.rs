@@ -13,6 +13,7 @@ use crate::negotiate::{DataPath, Plan};
 use crate::opens::Opens;
 use crate::ops::{attrs, data, dirs, lifetime, locks, names, xattrs};
 use crate::options::CachePolicy;
+use crate::seen::Seen;
 use crate::set_id::SetId;
 use crate::translate;
 use forebay_client::{Handle, Volume};
@@ -38,6 +39,7 @@ pub(crate) struct Adapter {
     pub(crate) closings: Arc<Closings>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) registrar: Registrar,
+    seen: Seen,
     plan: Plan,
 }
 
@@ -60,7 +62,20 @@ impl Adapter {
         let (opens, set_id) = (Opens::default(), SetId::default());
         let (lock_owners, lock_waits) = (LockOwners::default(), Arc::default());
         let (closings, registrar) = (connection.closings(), connection.registrar());
-        Adapter { volume, cache, opens, set_id, lock_owners, lock_waits, closings, shared, registrar, plan }
+        let seen = Seen::default();
+        Adapter {
+            volume,
+            cache,
+            opens,
+            set_id,
+            lock_owners,
+            lock_waits,
+            closings,
+            shared,
+            registrar,
+            seen,
+            plan,
+        }
     }
 
     /// Life of an answer in the kernel: what the mount's policy allows and the answer itself.
@@ -90,8 +105,11 @@ impl Adapter {
         self.plan.grants_locks
     }
 
-    /// How files that are served by requests are opened.
-    pub(crate) fn open_mode(&self) -> OpenMode {
+    /// How a file that is served by requests is opened.
+    pub(crate) fn open_mode(&self, ino: Ino, flags: i32) -> OpenMode {
+        if self.cache.caches_data() {
+            return self.cached_mode(ino, flags);
+        }
         let mut mode = match self.plan.data {
             DataPath::Direct => OpenMode::DIRECT_IO | OpenMode::PARALLEL_DIRECT_WRITES,
             DataPath::Cached => OpenMode::empty(),
@@ -100,6 +118,16 @@ impl Adapter {
             mode |= OpenMode::KEEP_CACHE;
         }
         mode
+    }
+
+    /// Where others append too, only the servers know where the end is: pages would be put at the wrong place.
+    fn cached_mode(&self, ino: Ino, flags: i32) -> OpenMode {
+        let unchanged = self.volume.getattr(ino, None).is_ok_and(|attr| self.seen.is_unchanged(&attr));
+        let keep = if unchanged { OpenMode::KEEP_CACHE } else { OpenMode::empty() };
+        match flags & libc::O_APPEND {
+            0 => keep,
+            _ => keep | OpenMode::DIRECT_IO,
+        }
     }
 }
 

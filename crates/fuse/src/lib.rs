@@ -30,6 +30,7 @@ mod ops;
 mod options;
 mod privilege;
 mod probe;
+mod seen;
 mod set_id;
 mod translate;
 mod unmount;

@@ -82,7 +82,7 @@ const LOCKS: Features = Features::POSIX_LOCKS.union(Features::FLOCK_LOCKS);
 
 /// Plans a mount over a kernel that offers so much.
 pub(crate) fn plan(offered: Features, wishes: &Wishes) -> Plan {
-    let data = match offered.contains(Features::DIRECT_IO_ALLOW_MMAP) {
+    let data = match offered.contains(Features::DIRECT_IO_ALLOW_MMAP) && !wishes.cache.caches_data() {
         true => DataPath::Direct,
         false => DataPath::Cached,
     };
@@ -110,7 +110,9 @@ pub(crate) fn plan(offered: Features, wishes: &Wishes) -> Plan {
 fn invalidation(cache: CachePolicy) -> Features {
     match cache {
         CachePolicy::SoleOwner => Features::EXPLICIT_INVAL_DATA,
-        CachePolicy::Revalidate | CachePolicy::AsAnswered => Features::AUTO_INVAL_DATA,
+        CachePolicy::Revalidate | CachePolicy::AsAnswered | CachePolicy::CloseToOpen => {
+            Features::AUTO_INVAL_DATA
+        }
     }
 }
 
@@ -147,6 +149,14 @@ mod tests {
     fn a_kernel_without_mappings_of_direct_files_gets_the_cache() {
         let plan = plan(NEW - Features::DIRECT_IO_ALLOW_MMAP - Features::PASSTHROUGH, &ALONE);
         assert_eq!((plan.data, plan.passthrough), (DataPath::Cached, false));
+    }
+
+    #[test]
+    fn close_to_open_goes_through_the_cache_and_is_invalidated_by_times() {
+        let plan = plan(NEW, &Wishes { cache: CachePolicy::CloseToOpen, ..ALONE });
+        assert_eq!(plan.data, DataPath::Cached);
+        assert!(plan.features.contains(Features::AUTO_INVAL_DATA));
+        assert!(!plan.features.contains(Features::WRITEBACK_CACHE));
     }
 
     #[test]

@@ -57,18 +57,29 @@ pub enum CachePolicy {
     /// Others change the instance, and each answer says how long it holds ([`forebay_wire::Attr::valid_ms`]); what is
     /// changed before is announced through [`crate::KernelCache`].
     AsAnswered,
+    /// The same for names and attributes; file data stays in the kernel's page cache while a file is open, and from one
+    /// open to the next if nobody changed the file meanwhile. What others write is seen by who opens the file after they
+    /// closed it.
+    CloseToOpen,
 }
 
 impl CachePolicy {
     /// Longest life of names and attributes in the kernel.
     pub(crate) fn time_to_live(self) -> Duration {
         match self {
-            CachePolicy::SoleOwner | CachePolicy::AsAnswered => Duration::from_secs(3600),
+            CachePolicy::SoleOwner | CachePolicy::AsAnswered | CachePolicy::CloseToOpen => {
+                Duration::from_secs(3600)
+            }
             CachePolicy::Revalidate => Duration::ZERO,
         }
     }
 
-    /// Pages of a file stay valid from one open to the next.
+    /// File data is read and written through the kernel's page cache.
+    pub(crate) fn caches_data(self) -> bool {
+        self == CachePolicy::CloseToOpen
+    }
+
+    /// Pages of a file stay valid from one open to the next, whatever happens.
     pub(crate) fn keeps_pages(self) -> bool {
         self == CachePolicy::SoleOwner
     }

@@ -5,7 +5,7 @@
 //! what it holds at once. A crash leaves a dead mount, which `forebay umount` removes, and a session that ends with the grace
 //! time of the servers.
 
-use super::{InstanceFile, NodeError, read_secret, remote};
+use super::{Cache, InstanceFile, NodeError, read_secret, remote};
 use crate::account::InstanceAccount;
 use forebay_client::Volume;
 use forebay_client::remote::{Attached, Notices};
@@ -62,7 +62,10 @@ impl ClientMount {
         let attached = remote::attach(file, token)?;
         let mut options = MountOptions::named(format!("{}/{}", file.name, file.namespace));
         options.allow_other = wishes.allow_other || rustix::process::geteuid().is_root();
-        options.cache = CachePolicy::AsAnswered;
+        options.cache = match file.cache {
+            Cache::None => CachePolicy::AsAnswered,
+            Cache::CloseToOpen => CachePolicy::CloseToOpen,
+        };
         options.threads = options.threads.max(THREADS);
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());
         let volume = Arc::new(volume.with_locks(attached.locks.clone()));

@@ -6,7 +6,7 @@
 //! namespace = "c1"
 //! home = 0                            # the server that keeps its names
 //! token_file = "/run/forebay/17.token"
-//! cache = "none"
+//! cache = "none"                      # or "close-to-open"
 //! final_s = 300                       # how long a server is waited for that is not heard of
 //!
 //! [[server]]                          # in the order of their positions
@@ -32,6 +32,9 @@ pub enum Cache {
     /// Nothing: a completed write is seen by the next read on every node.
     #[default]
     None,
+    /// What was read, while a file is open and until somebody changes it: what others write is seen by who opens the file
+    /// after they closed it.
+    CloseToOpen,
 }
 
 /// The words of the file for it.
@@ -104,11 +107,11 @@ fn cache(document: &Document, word: Option<&Spanned<String>>) -> Result<Cache, N
     match word.map(|word| (word, word.get_ref().as_str())) {
         None => Ok(Cache::default()),
         Some((_, CACHE_NONE)) => Ok(Cache::None),
-        Some((word, CACHE_CLOSE_TO_OPEN)) => {
-            let problem = format!("caching until the next open is not offered yet; write {CACHE_NONE:?}");
+        Some((_, CACHE_CLOSE_TO_OPEN)) => Ok(Cache::CloseToOpen),
+        Some((word, _)) => {
+            let problem = format!("{CACHE_NONE:?} or {CACHE_CLOSE_TO_OPEN:?} is possible");
             Err(document.refuse("cache", word, problem))
         }
-        Some((word, _)) => Err(document.refuse("cache", word, format!("{CACHE_NONE:?} is possible"))),
     }
 }
 
@@ -132,6 +135,7 @@ mod tests {
         assert_eq!(file.servers[0].socket.as_deref(), Some(Path::new("/run/s")));
         assert_eq!((file.home, file.final_wait), (1, Duration::from_secs(10)));
         assert_eq!(parse(&WHOLE.replace("cache = \"none\"\n", "")).unwrap().cache, Cache::None);
+        assert_eq!(parse(&WHOLE.replace("none", "close-to-open")).unwrap().cache, Cache::CloseToOpen);
     }
 
     #[test]
@@ -146,12 +150,7 @@ mod tests {
             ("\"c1\"", "\"..\"", "line 3: namespace = ..: 1 to 64 letters"),
             ("home = 1", "home = 2", "line 4: home = 2: 0 to 1"),
             ("/run/t", "run/t", "line 5: token_file = run/t: an absolute path"),
-            ("none", "writeback", "line 6: cache = writeback: \"none\" is possible"),
-            (
-                "none",
-                "close-to-open",
-                "line 6: cache = close-to-open: caching until the next open is not offered yet",
-            ),
+            ("none", "writeback", "line 6: cache = writeback: \"none\" or \"close-to-open\" is possible"),
             ("final_s = 10", "final_s = 0", "line 7: final_s = 0: 1 to"),
             ("/run/s", "s", "line 10: socket = s: an absolute path"),
             ("10.1.0.4:7070", "10.1.0.4", "line 12: address = 10.1.0.4: a host and a port are needed"),

@@ -20,7 +20,7 @@ pub(crate) fn open(adapter: &Adapter, context: &Context, asked: &Open, reply: Op
     match open_volume(adapter, caller, ino, asked) {
         Ok(opened) => {
             let served = serve(adapter, caller, ino, &opened, asked);
-            reply.opened(&answer(adapter, &opened, &served));
+            reply.opened(&answer(adapter, (ino, asked.flags), &opened, &served));
         }
         Err(error) => reply.refuse(errno::of(error)),
     }
@@ -63,10 +63,15 @@ fn borrow(adapter: &Adapter, ino: Ino, opened: &Opened) -> Option<Box<dyn Loan>>
     })
 }
 
-fn answer<'a>(adapter: &Adapter, opened: &Opened, served: &'a Served) -> forebay_fusedev::Opened<'a> {
+fn answer<'a>(
+    adapter: &Adapter,
+    (ino, flags): (Ino, i32),
+    opened: &Opened,
+    served: &'a Served,
+) -> forebay_fusedev::Opened<'a> {
     let handle = opened.handle.0;
     match served {
-        Served::ByRequests => forebay_fusedev::Opened::new(handle, adapter.open_mode()),
+        Served::ByRequests => forebay_fusedev::Opened::new(handle, adapter.open_mode(ino, flags)),
         Served::ByBacking(file) => forebay_fusedev::Opened::passthrough(handle, OpenMode::empty(), file.id()),
     }
 }
@@ -77,7 +82,7 @@ pub(crate) fn create(adapter: &Adapter, context: &Context, asked: &Create<'_>, r
         Ok((attr, opened)) => {
             let entry = adapter.entry(&attr);
             let served = serve(adapter, caller, attr.ino, &opened, &asked.open);
-            reply.created(&entry, &answer(adapter, &opened, &served));
+            reply.created(&entry, &answer(adapter, (attr.ino, asked.open.flags), &opened, &served));
         }
         Err(error) => reply.refuse(errno::of(error)),
     }

@@ -1,7 +1,7 @@
 //! The examples of `docs/SEMANTICS.md`.
 //!
 //! An example is a fenced block that opens with ```` ```sh ````; its label is in the line before the fence (`**S7** ...`) or
-//! in the heading above. The letter of the label is its series: `S` runs on one mount, `M` on two mounts of one namespace.
+//! in the heading above. The letter of the label is its series: `S` runs on one mount, `M` on two mounts of one namespace, `C` on two that cache.
 //! The numbers of a series run from 1 without gaps, so that none is lost by a slip of the pen.
 #![allow(dead_code)] // Each test program runs its own series.
 
@@ -11,7 +11,7 @@ use std::process::Command;
 const DOCUMENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/SEMANTICS.md");
 
 /// The series that exist.
-const SERIES: [char; 2] = ['S', 'M'];
+const SERIES: [char; 3] = ['S', 'M', 'C'];
 
 /// Letter and number of an example.
 pub type Label = (char, u32);
