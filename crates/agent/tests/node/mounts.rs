@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 
 const ACTIVATION: ActivationId = ActivationId(1);
 
+/// A process that works in the mount.
 fn holder(directory: &str) -> Child {
     let mut command = Command::new("sh");
     // It does not end when it is asked to.
@@ -25,7 +26,10 @@ fn who_uses_a_mount_at_its_end_is_ended() {
     node.mount(ACTIVATION, &point, &scene.striped(INSTANCE), &secrets(INSTANCE).token).unwrap();
     let mut holder = holder(&point);
     node.unmount(ACTIVATION).unwrap();
-    assert!(!holder.wait().unwrap().success());
+    let is_ended = holder.try_wait().unwrap().is_some();
+    let _ = holder.kill();
+    holder.wait().unwrap();
+    assert!(is_ended, "it goes on");
     assert!(!Path::new(&point).exists());
     assert!(leaks::with(&scene.path("state2"), "mount").is_empty(), "its process has ended");
     scene.tear_down(INSTANCE);

@@ -12,6 +12,7 @@ use forebay_model::units::{Bytes, MIB};
 use std::net::TcpListener;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU16, Ordering::SeqCst};
 use std::time::Duration;
 
 pub const INSTANCE: InstanceId = InstanceId(42);
@@ -198,8 +199,17 @@ impl Drop for Scene {
     }
 }
 
+/// A port that nobody has, and nobody is given while the test runs: below those of connections that go out, and another
+/// one for each call and each process.
 fn free_port() -> u16 {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+    static NEXT: AtomicU16 = AtomicU16::new(0);
+    let base = 10_000 + (std::process::id() % 200) as u16 * 100;
+    loop {
+        let port = base + NEXT.fetch_add(1, SeqCst);
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
+            return port;
+        }
+    }
 }
 
 pub fn fragment(instance: InstanceId, number: u64) -> FragmentId {
