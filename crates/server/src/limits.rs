@@ -146,7 +146,7 @@ fn now_s() -> u64 {
     u64::try_from(clock_gettime(ClockId::RealtimeCoarse).tv_sec).unwrap_or(0)
 }
 
-/// What is only counted once something happened is worth a line.
+/// A thread that panicked while it held the lock left counters that are whole: each change of them is one assignment.
 pub(crate) fn poisoned<T>(error: PoisonError<T>) -> T {
     error.into_inner()
 }

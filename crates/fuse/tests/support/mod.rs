@@ -284,8 +284,8 @@ pub fn is_mounted(path: &Path) -> bool {
 /// Number of the uppermost mount at exactly this path, and of its device.
 pub fn numbers(path: &Path) -> Option<(String, String)> {
     let table = fs::read_to_string("/proc/thread-self/mountinfo").unwrap();
-    let mounts = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-    let found = mounts.filter(|fields| fields.get(4).copied() == path.to_str()).next_back()?;
+    let mut mounts = table.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let found = mounts.rfind(|fields| fields.get(4).copied() == path.to_str())?;
     Some((found[0].to_owned(), found[2].to_owned()))
 }
 
