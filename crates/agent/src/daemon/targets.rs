@@ -101,11 +101,12 @@ pub(super) fn write_client(
     let token_file = directory.join("token");
     write_secret(&token_file, token)?;
     let mut text = format!(
-        "id = {}\nname = {:?}\nnamespace = {:?}\nhome = {home}\ntoken_file = {}\nfinal_s = {FINAL_S}\n",
+        "id = {}\nname = {:?}\nnamespace = {:?}\nhome = {home}\ntoken_file = {}\ncache = {:?}\nfinal_s = {FINAL_S}\n",
         target.instance.0,
         instance_name(target.instance),
         target_namespace(target, home),
-        toml::Value::String(token_file.to_string_lossy().into_owned())
+        toml::Value::String(token_file.to_string_lossy().into_owned()),
+        cache(target)
     );
     for server in servers(&target.fragments, node)? {
         let _ = writeln!(text, "\n[[server]]\naddress = \"{}\"", server.address);
@@ -115,6 +116,12 @@ pub(super) fn write_client(
         }
     }
     Ok(atomic_file::write(&directory.join("instance.toml"), text.as_bytes())?)
+}
+
+/// What the client keeps of files, in the words of its file: what it was asked to, and whatever nobody else changes.
+fn cache(target: &Target) -> &'static str {
+    let is_alone = target.access.mode == AccessMode::Private;
+    if is_alone || target.access.client_cache { "close-to-open" } else { "none" }
 }
 
 /// How a client's mount is called in the mount table.
