@@ -3,7 +3,7 @@
 use super::{ASK_AGAIN_AFTER, HostId, LIMIT, ROOT, Site, SiteError};
 use crate::cluster::Host;
 use crate::{mounts, wait};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// `scontrol show burst`.
 #[derive(Clone, Debug)]
@@ -73,10 +73,10 @@ const DISK_RECORD: &str = "forebay.json";
 fn left_on(host: &Host) -> Result<Vec<String>, SiteError> {
     let root = host.seen(Path::new("/"))?;
     let keeper = root.iter().nth(2).and_then(|number| number.to_str()?.parse().ok()).unwrap_or_default();
+    // The machine's own mounts are seen here too. The fragment's own disk stays mounted.
+    let places = [PathBuf::from("/var/opt/cray"), host.fragment(), host.directory().join("agent")];
     let of_ours = |mount: &mounts::Mount| {
-        mount.point.starts_with("/var/opt/cray")
-            || mount.kind.starts_with("fuse")
-            || mount.point.starts_with(host.fragment())
+        mount.point != host.fragment() && places.iter().any(|place| mount.point.starts_with(place))
     };
     let mounts = mounts::of_process(keeper).into_iter().filter(of_ours);
     let mut left: Vec<_> = mounts.map(|mount| format!("mount at {}", mount.point.display())).collect();
