@@ -19,7 +19,7 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test soak cluster cluster-down demo bench install uninstall clean lint
+.PHONY: help setup build check test soak cluster cluster-down demo bench install uninstall deb clean lint
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -35,8 +35,9 @@ lint:
 	@scripts/tidy.py
 	@$(PYTHON) -m unittest discover --start-directory tests/layers
 	@$(PYTHON) -m unittest discover --start-directory tests/bench
+	@$(PYTHON) -m unittest discover --start-directory tests/packaging
 	@command -v shellcheck >/dev/null || { echo "check: shellcheck is missing: run 'make setup'" >&2; exit 1; }
-	@git ls-files -z --cached --others --exclude-standard 'scripts/*.sh' 'examples/*.sh' .ci/run | xargs -0 shellcheck --severity=warning
+	@git ls-files -z --cached --others --exclude-standard 'scripts/*.sh' 'examples/*.sh' 'packaging/service/*' .ci/run | xargs -0 shellcheck --severity=warning
 
 check: lint ## quick: format, lints, layering, unit tests
 	$(CARGO) fmt --all --check
@@ -85,6 +86,9 @@ install: build ## the programs into PREFIX/bin (default /usr/local)
 uninstall: ## what `make install` put there
 	rm -f $(addprefix "$(DESTDIR)$(PREFIX)/bin"/,$(PROGRAMS))
 	rm -rf "$(DESTDIR)$(PREFIX)/share/doc/forebay"
+
+deb: build ## Debian packages of the programs, the controller and the agent, in target/deb
+	@scripts/deb.sh --programs "$(TARGET)/release" --output "$(TARGET)/deb"
 
 clean: ## everything that was built
 	$(CARGO) clean
