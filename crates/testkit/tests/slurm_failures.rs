@@ -130,6 +130,8 @@ fn what_cannot_be_staged_out_is_kept_until_its_owner_gives_it_up() {
     let stuck = awaits(&site, job, "its failure", |job| job.reason().contains("data_out"));
     assert_eq!(stuck.state(), "STAGE_OUT", "{}", stuck.text());
     assert!(stuck.reason().contains("full"), "{}", stuck.text());
+    // The nodes are not held for that.
+    completes(&site, &BOB, "-N4", STRIPED);
     let sessions = site.ask_plugin("show_sessions").unwrap();
     assert!(sessions.contains(&format!("\"{job}\"")), "{sessions}");
     cancel(&site, &ALICE, "--hurry", job);
@@ -167,5 +169,36 @@ fn what_nobody_can_give_is_refused_when_it_is_asked_for() {
         site.submit(&ALICE, "-N1", &STRIPED.replace("capacity", "pool=nowhere capacity")).unwrap_err();
     assert!(unknown.to_string().contains("Burst Buffer request invalid"), "{unknown}");
     signal(&site, &ALICE, "done");
+    finish(site);
+}
+
+#[test]
+fn a_job_can_be_cancelled_while_files_are_copied() {
+    let site = site();
+    let home = site.home(&ALICE);
+    let home = home.display();
+    // Many files take a while, also on a fast disk.
+    shell(
+        &site,
+        &ALICE,
+        "mkdir many; cd many; for d in $(seq 40); do mkdir $d; (cd $d; seq 6000 | split -l 50 -a 4); done",
+    );
+    let large = STRIPED.replace("100MB", "500MB");
+    let stage_in =
+        format!("#DW stage_in type=directory source={home}/many destination=$DW_JOB_STRIPED/many\nset -eu\n");
+    let job = submit(&site, &ALICE, "-N1", &large.replace("set -eu\n", &stage_in));
+    awaits(&site, job, "its copy", |job| job.buffer_state() == "staging-in");
+    cancel(&site, &ALICE, "", job);
+    ends(&site, &ALICE, job, "CANCELLED");
+    site.await_empty().unwrap();
+
+    let stage_out = format!(
+        "#DW stage_out type=directory source=$DW_JOB_STRIPED/many destination={home}/back\nset -eu\n"
+    );
+    let script = format!("{}cp -r {home}/many $DW_JOB_STRIPED\n", large.replace("set -eu\n", &stage_out));
+    let job = submit(&site, &ALICE, "-N1", &script);
+    awaits(&site, job, "its copy home", |job| job.buffer_state() == "staging-out");
+    cancel(&site, &ALICE, "--hurry", job);
+    ends(&site, &ALICE, job, "COMPLETED");
     finish(site);
 }

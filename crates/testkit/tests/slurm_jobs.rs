@@ -270,3 +270,41 @@ fn pools_of_the_sizes_of_cori_are_shown_as_there() {
     ends(&site, &ALICE, job, "COMPLETED");
     finish(site);
 }
+
+#[test]
+fn a_job_may_wait_for_the_results_of_another_and_use_no_node_to_make_a_buffer() {
+    let site = site();
+    let home = site.home(&ALICE);
+    let home = home.display();
+    completes(
+        &site,
+        &ALICE,
+        "-N0",
+        "#!/bin/sh\n#BB create_persistent name=kept capacity=32MiB access_mode=striped type=scratch\n",
+    );
+    assert_eq!(site.burst().unwrap().size_of("kept"), Some("32MiB"));
+    let first = format!("{STRIPED}{AWAIT_FILE}seq 100000 > $DW_JOB_STRIPED/r\nawait {home}/go\n");
+    let stage = format!("#DW stage_out type=file source=$DW_JOB_STRIPED/r destination={home}/r\nset -eu\n");
+    let first = submit(&site, &ALICE, "-N1", &first.replace("set -eu\n", &stage));
+    let then = format!("#!/bin/sh\nseq 100000 | cmp - {home}/r && echo whole\n");
+    let then = submit(&site, &ALICE, &format!("-N1 --dependency=afterburstbuffer:{first}"), &then);
+    awaits(&site, first, "its start", |job| job.state() == "RUNNING");
+    assert_eq!(site.job(then).unwrap().reason(), "Dependency");
+    signal(&site, &ALICE, "go");
+    assert_eq!(ends(&site, &ALICE, then, "COMPLETED"), "whole\n");
+    completes(&site, &ALICE, "-N0", "#!/bin/sh\n#BB destroy_persistent name=kept\n");
+    finish(site);
+}
+
+#[test]
+fn fragments_may_be_images_of_fixed_size() {
+    let site = site::site_with(BufferOptions { kind: FragmentKind::Image, ..site::buffer() });
+    // XFS wants 300 MiB at least.
+    let script = STRIPED.replace("100MB", "1GiB");
+    let fills = "cd $DW_JOB_STRIPED\ndf -B1M --output=size . | tail -1\n! dd if=/dev/zero of=big bs=1M count=1100 2> $HOME/dd\n\
+                 grep -o 'No space left' $HOME/dd\n";
+    let output = completes(&site, &ALICE, "-N2", &format!("{script}{fills}"));
+    let size: u64 = output.lines().next().and_then(|line| line.trim().parse().ok()).unwrap_or_default();
+    assert!((800..=1200).contains(&size) && output.ends_with("No space left\n"), "{output}");
+    finish(site);
+}

@@ -29,7 +29,7 @@ pub(super) fn install(
     buffer: &BufferOptions,
 ) -> Result<(), SiteError> {
     for program in PROGRAMS {
-        copy(&buffer.programs.join(program), &directories.programs.join(program))?;
+        install_program(&buffer.programs.join(program), &directories.programs.join(program))?;
     }
     write(&directories.slurm.join("burst_buffer.conf"), &plugin(directories, buffer))?;
     let control = cluster.host(HostId::Control);
@@ -52,9 +52,12 @@ pub(super) fn install(
     Ok(())
 }
 
-/// By a process of its own: a file that is open for writing cannot be run, and a child that another test forks at this
-/// moment would inherit it.
-fn copy(from: &Path, to: &Path) -> Result<(), SiteError> {
+/// The same file under another name where that goes: programs are large. Otherwise a copy, made by a process of its own: a file
+/// that is open for writing cannot be run, and a child that another test forks at this moment would inherit it.
+fn install_program(from: &Path, to: &Path) -> Result<(), SiteError> {
+    if std::fs::hard_link(from, to).is_ok() {
+        return Ok(());
+    }
     process::run(Command::new("cp").args([from, to]), super::LIMIT)?.success()?;
     Ok(())
 }
