@@ -193,6 +193,16 @@ impl Site {
         })
     }
 
+    /// Awaits that every compute node has answered slurmctld. Before, a step of a job that runs is put off, for minutes.
+    pub fn await_answers(&self) -> Result<(), SiteError> {
+        let wanted = self.options.compute_nodes;
+        self.await_slurm("the answers of all compute nodes", || {
+            let listed = self.run_on(HostId::Control, &ROOT, "sinfo --noheader --Node --format=%T")?;
+            let answers = |state: &&str| matches!(*state, "idle" | "mixed" | "allocated");
+            Ok(listed.output.lines().filter(answers).count() == wanted)
+        })
+    }
+
     /// Awaits that the controller knows every storage and compute node.
     pub fn await_agents(&self) -> Result<(), SiteError> {
         let wanted = self.options.storage_nodes + self.options.compute_nodes;
