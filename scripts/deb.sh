@@ -51,7 +51,7 @@ version=$(sed -n 's/^version = "\(.*\)"$/\1/p' "$root/Cargo.toml" | head -n 1 | 
 [ -n "$version" ] || fail "Cargo.toml has no version"
 architecture=$(dpkg --print-architecture)
 
-# Times of all files in the packages.
+# Newest time of a file in the packages; dpkg-deb itself sees to it.
 if [ -z "${SOURCE_DATE_EPOCH:-}" ]; then
     SOURCE_DATE_EPOCH=$(git -C "$root" log -1 --format=%ct 2>/dev/null || stat -c %Y "$root/Cargo.toml")
 fi
@@ -115,7 +115,6 @@ scripts() {
 finish() {
     (cd "$tree" && find . -path ./DEBIAN -prune -o -type f -printf '%P\0' | LC_ALL=C sort -z | xargs -0 md5sum) \
         >"$tree/DEBIAN/md5sums"
-    find "$tree" -newermt "@$SOURCE_DATE_EPOCH" -print0 | xargs -0r touch --no-dereference --date "@$SOURCE_DATE_EPOCH"
     local file
     file=${package}_${version}_$(sed -n 's/^Architecture: //p' "$tree/DEBIAN/control").deb
     dpkg-deb -Zxz --root-owner-group --build "$tree" "$work/$file" >/dev/null

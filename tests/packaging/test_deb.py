@@ -22,6 +22,9 @@ SERVICES = {
     "forebay-controller": ("forebay-controller.service", "/var/lib/forebay/controller"),
     "forebay-node": ("forebay-agent.service", "/var/lib/forebay/agent"),
 }
+NOBODY = 65534
+# Time of the files in the packages, in seconds; any past one.
+EPOCH = "1700000000"
 SCRIPTS = ("postinst", "prerm", "postrm")
 # What gives a unit a mount namespace of its own (systemd.exec): mounts that the agent makes would stay in there.
 OWN_NAMESPACE = re.compile(
@@ -38,7 +41,7 @@ def run(*command, **options):
 
 def build(programs, output, **environment):
     command = [ROOT / "scripts/deb.sh", "--programs", programs, "--output", output]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, **environment})
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "SOURCE_DATE_EPOCH": EPOCH, **environment})
 
 
 def stand_ins(directory):
@@ -159,6 +162,24 @@ class Building(Packages):
         self.assertEqual(again.returncode, 0, again.stderr)
         for path in (self.work / "deb").iterdir():
             self.assertEqual(path.read_bytes(), (self.work / "again" / path.name).read_bytes(), path.name)
+
+    @unittest.skipUnless(os.geteuid() == 0, "another user can only be tried by root")
+    def test_a_user_without_privileges_makes_the_same_packages(self):
+        self.work.chmod(0o755)
+        sources = self.work / "sources"
+        for name in ("packaging", "scripts", "docs"):
+            shutil.copytree(ROOT / name, sources / name)
+        for name in ("Cargo.toml", "LICENSE", "README.md", "CHANGELOG.md"):
+            shutil.copy(ROOT / name, sources / name)
+        run("chmod", "-R", "u=rwX,go=rX", sources)
+        output = self.work / "others"
+        output.mkdir()
+        os.chown(output, NOBODY, NOBODY)
+        command = [sources / "scripts/deb.sh", "--programs", self.work / "programs", "--output", output]
+        environment = {"PATH": os.environ["PATH"], "SOURCE_DATE_EPOCH": EPOCH}
+        run(*command, env=environment, user=NOBODY, group=NOBODY, extra_groups=[], umask=0o077)
+        for path in (self.work / "deb").iterdir():
+            self.assertEqual(path.read_bytes(), (output / path.name).read_bytes(), path.name)
 
     def test_without_shlibdeps_the_libraries_are_listed_by_hand(self):
         done = build(self.work / "programs", self.work / "by-hand", FOREBAY_SHLIBDEPS="no-such-program")
