@@ -42,6 +42,7 @@ while [ $# -gt 0 ]; do
 done
 
 command -v dpkg-deb >/dev/null || fail "dpkg-deb was not found: packages are built on Debian and its relatives"
+command -v strip >/dev/null || fail "strip was not found: install binutils"
 for name in $names; do
     [ -f "$programs/$name" ] || fail "$programs/$name is not there: run 'make build' first"
 done
