@@ -113,10 +113,13 @@ fn a_persistent_buffer_serves_jobs_of_several_users_until_it_is_destroyed() {
     let script = |own: &str| {
         format!(
             "#!/bin/bash\n#DW persistentdw name=shared\nset -eu\n{AWAIT_FILE}cd $DW_PERSISTENT_STRIPED_shared\n\
-             umask 0; [ -e common ] || mkdir -m 1777 -p common; id -un > common/{own}\nawait common/alice; await common/bob\n\
+             id -un > common/{own}\nawait common/alice; await common/bob\n\
              cat common/*\n"
         )
     };
+    let opens =
+        "#!/bin/bash\n#DW persistentdw name=shared\nmkdir -m 1777 $DW_PERSISTENT_STRIPED_shared/common\n";
+    completes(&site, &ALICE, "-N1", opens);
     let by_alice = submit(&site, &ALICE, "-N1", &script("alice"));
     let by_bob = submit(&site, &BOB, "-N2", &script("bob"));
     assert_eq!(ends(&site, &ALICE, by_alice, "COMPLETED"), "alice\nbob\n");
