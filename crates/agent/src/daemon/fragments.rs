@@ -1,7 +1,9 @@
 //! Fragments on this node's disk.
 //!
 //! Order of events in making: record - fragment ([`crate::fragment`]) - record again, saying that it is complete. In removing: the
-//! file server lets go of it (see [`super::node`]) - fragment - record. A crash after any of them is repaired by doing it again.
+//! file server lets go of it (see [`super::node`]) - record, saying that it is not complete - fragment - record. A crash after any of
+//! them is repaired by doing it again. What is there of a fragment whose record says that it is not complete was never anybody's
+//! or is nobody's any more: it is removed before the fragment is made.
 
 use super::config::{StorageConfig, StorageKind};
 use super::error::TaskError;
@@ -58,6 +60,8 @@ impl Disk<'_> {
             (true, true) => Ok(()),
             (true, false) => Err(self.lost(fragment)),
             (false, _) => {
+                made.abandon();
+                made.remove()?;
                 made.make()?;
                 Ok(record.made().write(self.directory())?)
             }
@@ -122,6 +126,7 @@ impl Disk<'_> {
 
     /// Removes a fragment that nobody serves any more.
     pub fn remove(&self, record: &FragmentRecord) -> Result<(), TaskError> {
+        record.clone().given_up().write(self.directory())?;
         let fragment = self.fragment(record);
         fragment.abandon();
         fragment.remove()?;

@@ -64,6 +64,11 @@ impl FragmentRecord {
         FragmentRecord { is_made: true, ..self }
     }
 
+    /// Says that nothing of it is wanted any more.
+    pub fn given_up(self) -> FragmentRecord {
+        FragmentRecord { is_made: false, ..self }
+    }
+
     /// The record of a fragment; `None` if there is none.
     pub fn read(directory: &Path, fragment: FragmentId) -> Result<Option<FragmentRecord>, TaskError> {
         let path = path(directory, fragment);

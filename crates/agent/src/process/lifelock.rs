@@ -1,7 +1,9 @@
 //! Which process does a piece of work, and whether it lives: a file, for instance `<state directory>/process`.
 //!
 //! The process holds an exclusive flock(2) on the file from its start to its end, however it ends, and its id is the
-//! file's content. Whoever gets the lock knows that no process lives.
+//! file's content. Whoever gets the lock knows that no process lives. Who does not get it does not know yet that one lives:
+//! whoever looks holds the lock for a moment, and when his process starts another one at that moment, that has a copy of
+//! it until it runs its program. So a lock counts for a life when the process in the file lives, or if it stays.
 
 use crate::error::AgentError;
 use crate::state_directory::StateDirectory;
@@ -10,7 +12,7 @@ use rustix::fs::FlockOperation;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal};
 use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::io::{Read, Seek, Write};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -73,13 +75,25 @@ impl LifeLock {
 /// The process that lives; `None` if none does.
 pub(crate) fn living(path: &Path) -> Result<Option<Living>, AgentError> {
     let mut file = open(path)?;
-    if lock(path, &file)? {
-        return Ok(None);
+    let mut pid = None;
+    for _ in 0..TRIES {
+        if lock(path, &file)? {
+            return Ok(None);
+        }
+        pid = written_id(path, &mut file)?;
+        if pid.and_then(handle).is_some_and(|process| !has_ended(&process)) {
+            break;
+        }
+        std::thread::sleep(PAUSE);
     }
+    Ok(Some(Living { pid, file, path: path.to_owned() }))
+}
+
+fn written_id(path: &Path, file: &mut File) -> Result<Option<i32>, AgentError> {
     let mut text = String::new();
-    let read = Read::by_ref(&mut file).take(32).read_to_string(&mut text);
+    let read = file.rewind().and_then(|()| Read::by_ref(file).take(32).read_to_string(&mut text));
     read.map_err(|error| AgentError::system("read", path, error))?;
-    Ok(Some(Living { pid: text.trim().parse().ok(), file, path: path.to_owned() }))
+    Ok(text.trim().parse().ok())
 }
 
 /// A process that lived a moment ago.
@@ -134,4 +148,35 @@ fn handle(pid: i32) -> Option<OwnedFd> {
 fn wait_for_exit(process: &OwnedFd, limit: Duration) {
     let limit = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: i64::from(limit.subsec_nanos()) };
     let _ = rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&limit));
+}
+
+fn has_ended(process: &OwnedFd) -> bool {
+    let now = Timespec { tv_sec: 0, tv_nsec: 0 };
+    rustix::event::poll(&mut [PollFd::new(process, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_lock_that_a_dead_process_left_to_a_copy_is_no_life() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("process");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        child.wait().unwrap();
+        std::fs::write(&path, format!("{}\n", child.id())).unwrap();
+        let held = open(&path).unwrap();
+        assert!(lock(&path, &held).unwrap());
+        let letting_go = std::thread::spawn(move || {
+            std::thread::sleep(PAUSE * 4);
+            drop(held);
+        });
+        assert!(living(&path).unwrap().is_none());
+        letting_go.join().unwrap();
+        let own = LifeLock::take(&path).unwrap().unwrap();
+        assert_eq!(living(&path).unwrap().unwrap().pid, Some(std::process::id() as i32));
+        drop(own);
+        assert!(living(&path).unwrap().is_none());
+    }
 }

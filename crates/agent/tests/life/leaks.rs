@@ -79,9 +79,18 @@ pub fn kill_with(path: &Path, word: &str) {
     for pid in &pids {
         let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
     }
-    while with(path, word).iter().any(|pid| pids.contains(pid)) {
-        std::thread::sleep(std::time::Duration::from_millis(5));
+    while pids.iter().any(|pid| !has_ended(*pid)) {
+        std::thread::sleep(std::time::Duration::from_millis(1));
     }
+}
+
+/// A process that is killed has no command line any more while it still has its locks and sockets: it has ended when all its
+/// threads are gone, but for the first one, which waits for its parent.
+fn has_ended(pid: u32) -> bool {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
+    let is_over =
+        |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['Z', 'X']));
+    threads.flatten().all(|thread| fs::read_to_string(thread.path().join("stat")).map_or(true, is_over))
 }
 
 /// Unmounts what is mounted below a directory, lazily; how much that was.
