@@ -121,6 +121,7 @@ fn space(pool: &str) -> Space {
         strategy: Strategy::Bandwidth,
         kind: ConfigurationType::Scratch,
         access: vec![AccessRequest { mode, max_file_size: None, max_files: None, client_cache: false }],
+        write_window: None,
     }
 }
 

@@ -84,7 +84,8 @@ pub struct AllocationRequest {
 }
 
 /// How much may be written to each fragment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct WindowRequest {
     /// `write_window_length=` in seconds.
     pub length_s: u64,

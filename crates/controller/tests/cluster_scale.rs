@@ -42,6 +42,7 @@ fn setup(number: u64) -> Event {
         strategy: Strategy::Bandwidth,
         kind: ConfigurationType::Scratch,
         access: vec![access],
+        write_window: None,
     };
     let setup = Setup {
         token: number.to_string(),

@@ -115,6 +115,7 @@ fn setup(number: u8) -> Request {
             strategy: Strategy::Bandwidth,
             kind: ConfigurationType::Scratch,
             access: vec![access(AccessMode::Striped), access(AccessMode::Private)],
+            write_window: None,
         }),
         attach: Vec::new(),
         stages: Vec::new(),

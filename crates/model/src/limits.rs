@@ -9,6 +9,8 @@ pub const WINDOW_LENGTH_S: u64 = 86_400;
 pub const WINDOW_MULTIPLIER: u64 = 10;
 /// Longest write window, in seconds: a year.
 pub const WINDOW_LENGTH_MAX_S: u64 = 366 * 86_400;
+/// Largest multiplier of a write window.
+pub const WINDOW_MULTIPLIER_MAX: u64 = 1 << 32;
 
 /// What happens when a limit is reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]

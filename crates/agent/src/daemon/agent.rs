@@ -392,7 +392,9 @@ impl Shared {
             Work::MakeFragment { fragment, instance, bytes, owner } => {
                 node.make_fragment(*fragment, *instance, *bytes, *owner)?;
             }
-            Work::Serve { fragment, instance, owner, group, fragments, configurations, .. } => {
+            Work::Serve {
+                fragment, instance, owner, group, fragments, configurations, write_window, ..
+            } => {
                 let serving = Serving {
                     fragment: *fragment,
                     instance: *instance,
@@ -400,6 +402,7 @@ impl Shared {
                     group: *group,
                     fragments,
                     configurations,
+                    write_window: *write_window,
                 };
                 node.serve(&serving, &self.secrets(*instance)?)?;
             }

@@ -21,7 +21,9 @@ use crate::state_directory::remove_file;
 use forebay_controller::cluster::effect::{Part, Target, Use};
 use forebay_controller::cluster::event::{Copied, HeldFragment};
 use forebay_controller::cluster::row::{StageRow, TaskId};
+use forebay_controller::request::WindowRequest;
 use forebay_model::ids::{ActivationId, FragmentId, InstanceId};
+use forebay_model::limits::{Policy, WriteWindow};
 use forebay_model::objects::AccessMode;
 use forebay_model::units::Bytes;
 use forebay_server::local::SpaceRule;
@@ -57,6 +59,8 @@ pub struct Serving<'a> {
     pub fragments: &'a [Part],
     /// What it is used as.
     pub configurations: &'a [Use],
+    /// How much may be written to the fragment.
+    pub write_window: Option<WindowRequest>,
 }
 
 impl Node {
@@ -158,7 +162,7 @@ impl Node {
             token_file: self.state.token(serving.instance),
             seal_file: self.state.seal(serving.instance),
             final_wait: Duration::from_secs(targets::FINAL_S),
-            write_window: None,
+            write_window: serving.write_window.map(window),
             namespaces: shared.iter().map(namespace).collect(),
             templates: private.iter().map(|one| spec(one)).collect(),
             owner: Some(Owner { uid: serving.owner, gid: serving.group }),
@@ -281,4 +285,9 @@ impl Node {
     pub fn held_mounts(&self) -> Result<Vec<ActivationId>, TaskError> {
         self.mounts().held()
     }
+}
+
+/// What is over the window is refused: on a cluster a disk is spared for others.
+fn window(asked: WindowRequest) -> WriteWindow {
+    WriteWindow { length_s: asked.length_s, multiplier: asked.multiplier, policy: Policy::Error }
 }

@@ -53,7 +53,8 @@ use forebay_model::capacity::format::exact;
 use forebay_model::ids::InstanceId;
 use forebay_model::layout::{LayoutChoice, SERVERS_MAX};
 use forebay_model::limits::{
-    Policies, Policy, WINDOW_LENGTH_MAX_S, WINDOW_LENGTH_S, WINDOW_MULTIPLIER, WriteWindow,
+    Policies, Policy, WINDOW_LENGTH_MAX_S, WINDOW_LENGTH_S, WINDOW_MULTIPLIER, WINDOW_MULTIPLIER_MAX,
+    WriteWindow,
 };
 use forebay_model::units::Bytes;
 use forebay_server::local::{Limits, NamespaceSpec, SpaceRule};
@@ -78,8 +79,6 @@ const HARD: &str = "hard";
 const GRACE_DEFAULT: Duration = Duration::from_secs(30);
 /// How long a server is waited for that is not heard of, unless the file says otherwise.
 pub(super) const FINAL_DEFAULT: Duration = Duration::from_secs(300);
-/// Largest multiplier of a write window.
-const MULTIPLIER_MAX: u64 = 1 << 32;
 /// Longest of both, in seconds: a day.
 const WAIT_MAX_S: u64 = 86_400;
 
@@ -434,7 +433,7 @@ fn write_window(document: &Document, file: &InstanceToml) -> Result<Option<Write
     };
     Ok(Some(WriteWindow {
         length_s: number("write_window_length_s", length, WINDOW_LENGTH_MAX_S, WINDOW_LENGTH_S)?,
-        multiplier: number("write_window_multiplier", multiplier, MULTIPLIER_MAX, WINDOW_MULTIPLIER)?,
+        multiplier: number("write_window_multiplier", multiplier, WINDOW_MULTIPLIER_MAX, WINDOW_MULTIPLIER)?,
         policy: policy(document, "write_window_policy", file.write_window_policy.as_ref())?,
     }))
 }

@@ -90,6 +90,7 @@ impl Cluster {
             strategy: Strategy::default(),
             kind: ConfigurationType::Scratch,
             access: vec![scene::access(mode)],
+            write_window: None,
         };
         Request::Setup(Setup {
             token: token.into(),

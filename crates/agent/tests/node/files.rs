@@ -132,6 +132,7 @@ fn a_configuration_that_comes_later_disturbs_nobody() {
                 group: OWNER.1,
                 fragments: &scene.parts(INSTANCE),
                 configurations,
+                write_window: None,
             };
             let node = scene.node(number);
             let bytes = forebay_model::units::Bytes(SIZE);

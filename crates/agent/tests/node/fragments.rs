@@ -109,6 +109,7 @@ fn what_cannot_be_is_refused() {
         group: 1,
         fragments: &scene.parts(INSTANCE),
         configurations: &uses(),
+        write_window: None,
     };
     let error = node.serve(&serving, &secrets(INSTANCE)).unwrap_err();
     assert!(matches!(error, TaskError::NotHere { .. }), "{error}");

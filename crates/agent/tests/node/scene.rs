@@ -131,6 +131,7 @@ impl Scene {
             group: OWNER.1,
             fragments: &self.parts(instance),
             configurations: &uses(),
+            write_window: None,
         };
         self.node(number).serve(&serving, &secrets(instance)).unwrap();
     }

@@ -102,6 +102,7 @@ fn space(instance: &Instance) -> Result<Space, RequestError> {
         },
         kind: ConfigurationType::Scratch,
         access: instance.access_mode.iter().map(|mode| access(*mode)).collect(),
+        write_window: None,
     })
 }
 

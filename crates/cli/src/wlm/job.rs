@@ -124,6 +124,7 @@ fn space(counted: &PoolSize, written: Option<AllocationRequest>) -> Result<Optio
         strategy: written.strategy,
         kind: written.kind,
         access: written.access,
+        write_window: written.write_window,
     }))
 }
 

@@ -74,6 +74,7 @@ pub fn request(call: &call::CreatePersistent, group: u32) -> Result<CreatePersis
             strategy: named.allocation.strategy,
             kind: named.allocation.kind,
             access: named.allocation.access,
+            write_window: named.allocation.write_window,
         },
     })
 }

@@ -7,7 +7,7 @@
 use super::refusal::Refusal;
 use super::request::RequestId;
 use super::row::{Change, FragmentStep, StageRow, TaskId};
-use crate::request::AccessRequest;
+use crate::request::{AccessRequest, WindowRequest};
 use forebay_model::ids::*;
 use forebay_model::layout::{DEFAULT_STRIPE_SIZE, DEFAULT_SUBSTRIPES};
 use forebay_model::objects::ConfigurationType;
@@ -184,6 +184,8 @@ pub enum Work {
         fragments: Vec<Part>,
         /// What the instance is used as.
         configurations: Vec<Use>,
+        /// How much may be written to the fragment.
+        write_window: Option<WindowRequest>,
     },
     /// Stop the servers of a fragment and remove it, if it is there.
     RemoveFragment {

@@ -8,10 +8,11 @@ use super::request::Space;
 use super::row::*;
 use super::step::Step;
 use super::word::{check_word, shown};
-use crate::request::AccessRequest;
+use crate::request::{AccessRequest, WindowRequest};
 use forebay_model::allocate::{allocate, allocate_nodes};
 use forebay_model::capacity::Capacity;
 use forebay_model::ids::*;
+use forebay_model::limits::{WINDOW_LENGTH_MAX_S, WINDOW_MULTIPLIER_MAX};
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::pool::{bytes_of, granules_for};
 use forebay_model::state::ObjectState;
@@ -26,12 +27,14 @@ pub(super) struct Plan {
     shares: Vec<(String, Granules, Bytes)>,
     kind: ConfigurationType,
     access: Vec<AccessRequest>,
+    write_window: Option<WindowRequest>,
 }
 
 impl Step<'_> {
     /// Deals the granules that this space needs.
     pub fn plan(&self, space: &Space) -> Result<Plan, Refusal> {
         check_use(space.kind, &space.access)?;
+        check_window(space.write_window)?;
         let pool = self.pool_named(space.pool.as_deref())?;
         let nodes =
             self.state.links.nodes.of(&pool.name).filter_map(|name| self.state.tables.nodes.get(name));
@@ -54,7 +57,8 @@ impl Step<'_> {
         };
         let shares = dealt.iter().map(share).collect::<Result<_, Refusal>>()?;
         let (kind, access) = (space.kind, space.access.clone());
-        Ok(Plan { pool: pool.name.clone(), granules, bytes: size(granules)?, shares, kind, access })
+        let (pool, bytes, write_window) = (pool.name.clone(), size(granules)?, space.write_window);
+        Ok(Plan { pool, granules, bytes, shares, kind, access, write_window })
     }
 
     fn pool_named(&self, name: Option<&str>) -> Result<&PoolRow, Refusal> {
@@ -88,6 +92,7 @@ impl Step<'_> {
             intact: true,
             label,
             public,
+            write_window: plan.write_window,
         }));
         for (node, granules, bytes) in plan.shares {
             let fragment = FragmentId(self.state.draw(|counters| &mut counters.fragments));
@@ -182,6 +187,21 @@ fn check_use(kind: ConfigurationType, access: &[AccessRequest]) -> Result<(), Re
         }
     }
     Ok(())
+}
+
+/// Judges a write window.
+fn check_window(window: Option<WindowRequest>) -> Result<(), Refusal> {
+    let fits = |window: WindowRequest| {
+        (1..=WINDOW_LENGTH_MAX_S).contains(&window.length_s)
+            && (1..=WINDOW_MULTIPLIER_MAX).contains(&window.multiplier)
+    };
+    if window.is_none_or(fits) {
+        return Ok(());
+    }
+    let what = format!(
+        "a write window is 1 to {WINDOW_LENGTH_MAX_S} seconds long, with a multiplier of 1 to {WINDOW_MULTIPLIER_MAX}"
+    );
+    Err(Refusal::Invalid { what })
 }
 
 /// Judges one use.

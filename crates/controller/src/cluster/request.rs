@@ -3,7 +3,7 @@
 //! Plain values. The directives of a script are typed already when they come here; who asks comes with the request and
 //! is judged by the core, not by the front that brought it.
 
-use crate::request::{AccessRequest, StageDirection, StageKind};
+use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
 use forebay_model::ids::*;
@@ -228,6 +228,9 @@ pub struct Space {
     pub kind: ConfigurationType,
     /// One configuration each, no mode twice.
     pub access: Vec<AccessRequest>,
+    /// `None`: as much may be written as anybody likes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_window: Option<WindowRequest>,
 }
 
 /// A staging.

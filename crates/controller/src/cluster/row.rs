@@ -6,7 +6,7 @@
 //! What is not here is not remembered: who waits for an answer, when an agent was last heard of.
 
 use super::table::Table;
-use crate::request::{AccessRequest, StageDirection, StageKind};
+use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::ids::*;
 use forebay_model::objects::ConfigurationType;
 use forebay_model::state::ObjectState;
@@ -155,6 +155,9 @@ pub struct InstanceRow {
     pub label: String,
     /// Others may attach it.
     pub public: bool,
+    /// How much may be written to each of its fragments.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_window: Option<WindowRequest>,
 }
 
 /// A use of an instance.

@@ -176,6 +176,7 @@ fn space(bytes: u64, modes: &[AccessMode]) -> Space {
         strategy: Strategy::Bandwidth,
         kind: ConfigurationType::Scratch,
         access: modes.iter().map(access).collect(),
+        write_window: None,
     }
 }
 

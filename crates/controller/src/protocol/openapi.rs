@@ -6,7 +6,7 @@ use crate::cluster::effect::*;
 use crate::cluster::event::{AgentMessage, Copied, HeldFragment, Registering};
 use crate::cluster::row::{StageId, StageOutcome, StageRow, TaskId};
 use crate::registry::Snapshot;
-use crate::request::{AccessRequest, StageDirection, StageKind};
+use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::ids::*;
 use forebay_model::objects::*;
 use forebay_model::state::ObjectState;
@@ -300,6 +300,7 @@ fn list() -> List {
             group: 2,
             fragments: parts,
             configurations: vec![Use { configuration, kind, access, home, layout }],
+            write_window: Some(WindowRequest { length_s: 86_400, multiplier: 10 }),
         },
         Work::RemoveFragment { fragment },
         Work::Mount { activation, path: "/m".into(), target: target.clone() },

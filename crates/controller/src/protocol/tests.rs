@@ -24,6 +24,7 @@ fn space() -> Space {
         strategy: Strategy::default(),
         kind: ConfigurationType::Scratch,
         access: vec![access],
+        write_window: None,
     }
 }
 

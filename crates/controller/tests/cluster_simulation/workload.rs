@@ -42,6 +42,7 @@ pub struct Job {
 }
 
 /// What a job wants of the world.
+#[allow(clippy::large_enum_variant)] // one at a time is alive
 pub enum Wish {
     Nothing,
     Send(Request),
@@ -232,5 +233,5 @@ pub fn space(granules: u64, mode: AccessMode) -> Space {
     let access = vec![AccessRequest { mode, max_file_size: None, max_files: None, client_cache: false }];
     let capacity = Capacity::Bytes(Bytes(granules * crate::world::GRANULARITY - 7));
     let kind = ConfigurationType::Scratch;
-    Space { capacity, pool: None, strategy: Strategy::Bandwidth, kind, access }
+    Space { capacity, pool: None, strategy: Strategy::Bandwidth, kind, access, write_window: None }
 }

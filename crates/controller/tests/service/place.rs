@@ -99,6 +99,7 @@ pub fn setup(token: &str) -> Request {
         strategy: Strategy::default(),
         kind: ConfigurationType::Scratch,
         access: vec![access],
+        write_window: None,
     };
     let stage = |direction, name: &str| Stage {
         direction,

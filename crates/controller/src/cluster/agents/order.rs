@@ -24,11 +24,21 @@ impl Step<'_> {
     fn fragment_work(&self, id: FragmentId, verb: Verb) -> Option<Work> {
         let row = self.state.tables.fragments.get(&id)?;
         let (fragment, instance, bytes) = (id, row.instance, row.bytes);
-        let owner = self.state.tables.instances.get(&instance)?.owner;
+        let of = self.state.tables.instances.get(&instance)?;
+        let (owner, write_window) = (of.owner, of.write_window);
         if verb == Verb::Serve {
             let (fragments, configurations) = (self.parts(instance), self.uses(instance));
             let group = self.group_of(instance);
-            return Some(Work::Serve { fragment, instance, bytes, owner, group, fragments, configurations });
+            return Some(Work::Serve {
+                fragment,
+                instance,
+                bytes,
+                owner,
+                group,
+                fragments,
+                configurations,
+                write_window,
+            });
         }
         Some(Work::MakeFragment { fragment, instance, bytes, owner })
     }
