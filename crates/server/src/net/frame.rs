@@ -63,7 +63,7 @@ impl Inbox {
     /// Waits for a frame; `None` when the other side ended the connection between two.
     pub(crate) fn receive(
         &mut self,
-        stream: &mut Stream,
+        stream: &mut impl Read,
         limits: FrameLimits,
     ) -> Result<Option<Header>, FrameError> {
         if !self.read_ahead(stream)? {
@@ -98,7 +98,7 @@ impl Inbox {
     }
 
     /// Reads until a header is there; `false` when the connection ended before its first byte.
-    fn read_ahead(&mut self, stream: &mut Stream) -> io::Result<bool> {
+    fn read_ahead(&mut self, stream: &mut impl Read) -> io::Result<bool> {
         self.ahead.copy_within(self.taken..self.filled, 0);
         (self.taken, self.filled) = (0, self.filled - self.taken);
         while self.filled < HEADER_BYTES {

@@ -1,21 +1,18 @@
 //! How a connection comes in: the server's side of [`forebay_wire::message::Handshake`].
 //!
 //! Until the client has proved that it knows the secret nothing is remembered of it and nothing but small frames is read,
-//! and it has [`HANDSHAKE_TIME`] for it. The proof of the server comes with the terms.
+//! and all of it has to come within [`Door::time`], however busily the client sends. The proof of the server comes with the terms.
 
 use super::frame::{FrameError, FrameLimits, Inbox, send};
 use super::home::{Home, JoinError, Terms};
 use super::hosted::{Found, Hosted, NotMade, Register, Unknown};
 use super::session::Session;
-use super::stream::Stream;
+use super::stream::{Hurried, Stream};
 use forebay_wire::message::{ConnectionKind, Handshake, RefusalReason, Role, SessionId, VERSION, VERSIONS};
 use forebay_wire::proof::Transcript;
 use std::io::{self, Read};
 use std::sync::Arc;
-use std::time::Duration;
-
-/// How long a client may take to prove who it is, message by message.
-const HANDSHAKE_TIME: Duration = Duration::from_secs(10);
+use std::time::{Duration, Instant};
 
 /// A connection that is in.
 pub(crate) struct Admitted {
@@ -51,6 +48,8 @@ pub(crate) struct Door<'a> {
     pub(crate) terms: Terms,
     /// There are as many connections as there may be.
     pub(crate) is_full: bool,
+    /// How long a client may take to prove who it is.
+    pub(crate) time: Duration,
 }
 
 struct Refusal {
@@ -91,8 +90,8 @@ struct Hello {
 impl Door<'_> {
     /// Lets a connection in, or tells it why not; `None`: it is not in.
     pub(crate) fn admit(&self, stream: &mut Stream, inbox: &mut Inbox) -> Option<Admitted> {
-        stream.set_read_timeout(Some(HANDSHAKE_TIME)).ok()?;
-        match self.shake_hands(stream, inbox) {
+        let until = Instant::now() + self.time;
+        match self.shake_hands(&mut Hurried { stream, until }, inbox) {
             Ok(admitted) => stream.set_read_timeout(None).ok().map(|()| admitted),
             Err(Failure::Refused(Refusal { reason, text })) => {
                 // It may be gone already; then there is nobody to tell.
@@ -103,7 +102,7 @@ impl Door<'_> {
         }
     }
 
-    fn shake_hands(&self, stream: &mut Stream, inbox: &mut Inbox) -> Result<Admitted, Failure> {
+    fn shake_hands(&self, stream: &mut Hurried<'_>, inbox: &mut Inbox) -> Result<Admitted, Failure> {
         let hello = hear_hello(stream, inbox)?;
         if self.is_full {
             return Err(refused(RefusalReason::TooManyConnections, RefusalReason::TooManyConnections));
@@ -115,7 +114,7 @@ impl Door<'_> {
         }
         let found = self.find(&hello)?;
         let server_nonce = random::<32>()?;
-        say(stream, &Handshake::Challenge { version: VERSION, nonce: server_nonce, boot: self.boot })?;
+        say(stream.stream, &Handshake::Challenge { version: VERSION, nonce: server_nonce, boot: self.boot })?;
         let transcript = Transcript {
             version: VERSION,
             instance: &hello.instance,
@@ -153,7 +152,7 @@ impl Door<'_> {
             max_file_size: namespace.max_file_size,
             direct_writes: namespace.direct_writes,
         };
-        say(stream, &welcome)?;
+        say(stream.stream, &welcome)?;
         Ok(Admitted { role: hello.role, session: hello.session, part, hosted })
     }
 
@@ -215,7 +214,7 @@ fn unknown_namespace(instance: &str, namespace: &str) -> Failure {
     refused(RefusalReason::UnknownNamespace, format!("instance {instance} has no namespace {namespace} here"))
 }
 
-fn hear_hello(stream: &mut Stream, inbox: &mut Inbox) -> Result<Hello, Failure> {
+fn hear_hello(stream: &mut Hurried<'_>, inbox: &mut Inbox) -> Result<Hello, Failure> {
     match hear(stream, inbox)? {
         Handshake::Hello {
             version_min,
@@ -235,7 +234,7 @@ fn hear_hello(stream: &mut Stream, inbox: &mut Inbox) -> Result<Hello, Failure> 
     }
 }
 
-fn hear(stream: &mut Stream, inbox: &mut Inbox) -> Result<Handshake, Failure> {
+fn hear(stream: &mut Hurried<'_>, inbox: &mut Inbox) -> Result<Handshake, Failure> {
     let header = inbox.receive(stream, FrameLimits::STRANGER)?;
     let header = header.ok_or_else(|| FrameError::Connection(io::ErrorKind::UnexpectedEof.into()))?;
     Ok(Handshake::decode(header.kind, inbox.body())?)

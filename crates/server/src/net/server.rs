@@ -12,7 +12,7 @@ use super::hosted::{HostError, Hosted, HostedNamespace, Maker, Register, Secrets
 use super::listener::{ListenError, Listener};
 use super::serve;
 use super::session::Session;
-use super::stream::Stream;
+use super::stream::{Origin, Stream};
 use crate::locks::LockLimits;
 use std::collections::HashMap;
 use std::io;
@@ -25,6 +25,12 @@ use std::time::{Duration, Instant};
 
 /// Connections that are told that there are too many, at a time. More are closed without a word.
 const REFUSED_MAX: usize = 64;
+/// Of all connections so many parts may be of strangers who come from one place, and so many are kept for others than those who
+/// have the most: nobody can lock everybody else out.
+const STRANGERS_PART: usize = 16;
+const KEPT_PART: usize = 4;
+/// Connections that anybody may have, however few there may be.
+const LEAST_OF_ORIGIN: usize = 16;
 /// Sessions whose time is over are looked for at least so often.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
@@ -40,6 +46,8 @@ pub struct NetConfig {
     pub grace: Duration,
     /// Connections at a time.
     pub connections_max: usize,
+    /// How long a client may take to prove who it is.
+    pub handshake_time: Duration,
     /// Limits of locks of each namespace.
     pub locks: LockLimits,
 }
@@ -51,6 +59,7 @@ impl Default for NetConfig {
             unix: None,
             grace: Duration::from_secs(30),
             connections_max: 4096,
+            handshake_time: Duration::from_secs(10),
             locks: LockLimits::default(),
         }
     }
@@ -84,11 +93,56 @@ pub struct ClientInfo {
 struct Connections {
     open: HashMap<u64, OpenConnection>,
     last: u64,
+    /// Of those who have any.
+    origins: HashMap<Origin, OfOrigin>,
 }
 
 struct OpenConnection {
     stream: Stream,
     instance: Option<Arc<Hosted>>,
+    origin: Origin,
+}
+
+/// Connections from one place.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfOrigin {
+    open: usize,
+    /// Those that have not proved anything yet.
+    strangers: usize,
+}
+
+impl Connections {
+    fn of(&self, origin: Origin) -> OfOrigin {
+        self.origins.get(&origin).copied().unwrap_or_default()
+    }
+
+    fn add(&mut self, stream: Stream, origin: Origin) -> u64 {
+        self.last += 1;
+        let counted = self.origins.entry(origin).or_default();
+        (counted.open, counted.strangers) = (counted.open + 1, counted.strangers + 1);
+        self.open.insert(self.last, OpenConnection { stream, instance: None, origin });
+        self.last
+    }
+
+    /// A stranger is none any more: it proved who it is.
+    fn admit(&mut self, number: u64, hosted: &Arc<Hosted>) {
+        let Some(connection) = self.open.get_mut(&number) else { return };
+        if connection.instance.replace(hosted.clone()).is_none()
+            && let Some(counted) = self.origins.get_mut(&connection.origin)
+        {
+            counted.strangers -= 1;
+        }
+    }
+
+    fn remove(&mut self, number: u64) {
+        let Some(connection) = self.open.remove(&number) else { return };
+        let Some(counted) = self.origins.get_mut(&connection.origin) else { return };
+        counted.open -= 1;
+        counted.strangers -= usize::from(connection.instance.is_none());
+        if counted.open == 0 {
+            self.origins.remove(&connection.origin);
+        }
+    }
 }
 
 struct Inner {
@@ -246,7 +300,8 @@ impl Inner {
     fn serve(&self, number: u64, mut stream: Stream, is_full: bool) {
         let mut inbox = Inbox::default();
         let (boot, terms) = (self.boot, self.terms());
-        let door = Door { register: &self.register, boot, terms, is_full };
+        let time = self.config.handshake_time;
+        let door = Door { register: &self.register, boot, terms, is_full, time };
         let Some(admitted) = door.admit(&mut stream, &mut inbox) else { return };
         if !self.belongs(number, &admitted.hosted) {
             return;
@@ -262,9 +317,7 @@ impl Inner {
     /// Notes what a connection is for; `false`: that is not served any more.
     fn belongs(&self, number: u64, hosted: &Arc<Hosted>) -> bool {
         let mut connections = self.connections();
-        if let Some(connection) = connections.open.get_mut(&number) {
-            connection.instance = Some(hosted.clone());
-        }
+        connections.admit(number, hosted);
         self.register.all().iter().any(|served| Arc::ptr_eq(served, hosted))
     }
 }
@@ -277,7 +330,7 @@ struct Opened {
 
 impl Drop for Opened {
     fn drop(&mut self) {
-        self.inner.connections().open.remove(&self.number);
+        self.inner.connections().remove(self.number);
         self.inner.changed.notify_all();
     }
 }
@@ -285,17 +338,17 @@ impl Drop for Opened {
 fn take_in(inner: &Arc<Inner>, stream: Stream) {
     // What cannot be set up, or has no descriptor or thread left, is closed without a word; clients come again.
     let Ok(second) = stream.prepare().and_then(|()| stream.try_clone()) else { return };
+    let Ok(origin) = stream.origin() else { return };
     let mut connections = inner.connections();
-    let count = connections.open.len();
+    let (count, here) = (connections.open.len(), connections.of(origin));
     let most = inner.config.connections_max;
-    if count >= most + REFUSED_MAX {
+    if count >= most + REFUSED_MAX || here.strangers >= (most / STRANGERS_PART).max(LEAST_OF_ORIGIN) {
         return;
     }
-    connections.last += 1;
-    let number = connections.last;
-    connections.open.insert(number, OpenConnection { stream: second, instance: None });
+    let number = connections.add(second, origin);
     drop(connections);
+    let is_full = count >= most || here.open >= (most - most / KEPT_PART).max(LEAST_OF_ORIGIN);
     let opened = Opened { inner: inner.clone(), number };
-    let serve = move || opened.inner.serve(number, stream, count >= most);
+    let serve = move || opened.inner.serve(number, stream, is_full);
     let _ = std::thread::Builder::new().name("connection".to_owned()).spawn(serve);
 }

@@ -3,10 +3,10 @@
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
-use std::net::{Shutdown, TcpStream};
+use std::net::{IpAddr, Shutdown, TcpStream};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A peer that takes nothing for so long is given up.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
@@ -14,6 +14,15 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(15);
 const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(5);
 const KEEPALIVE_COUNT: u32 = 3;
+
+/// Where connections come from, as far as nobody can lie about it: what one of them may have is counted by this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Origin {
+    /// A machine.
+    Address(IpAddr),
+    /// A user of this machine.
+    User(u32),
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -36,6 +45,14 @@ impl Stream {
             }
             Stream::Unix(stream) => stream.set_write_timeout(Some(WRITE_TIMEOUT)),
         }
+    }
+
+    /// Who is at the other side.
+    pub(crate) fn origin(&self) -> io::Result<Origin> {
+        Ok(match self {
+            Stream::Tcp(stream) => Origin::Address(stream.peer_addr()?.ip().to_canonical()),
+            Stream::Unix(stream) => Origin::User(sockopt::socket_peercred(stream)?.uid.as_raw()),
+        })
     }
 
     /// How long a read waits; `None`: for ever.
@@ -105,6 +122,23 @@ impl Stream {
             }
         };
         self.write_parts(&[&bytes[written..]])
+    }
+}
+
+/// A connection that is read until a moment, however little comes at a time.
+pub(crate) struct Hurried<'a> {
+    pub(crate) stream: &'a mut Stream,
+    pub(crate) until: Instant,
+}
+
+impl Read for Hurried<'_> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.read(buffer)
     }
 }
 

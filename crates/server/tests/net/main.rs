@@ -10,3 +10,4 @@ mod place;
 mod restart;
 mod sessions;
 mod sight;
+mod strangers;

@@ -24,6 +24,7 @@ pub struct Place {
     pub address: SocketAddr,
     grace: Duration,
     connections_max: usize,
+    handshake_time: Duration,
 }
 
 impl Place {
@@ -32,9 +33,14 @@ impl Place {
     }
 
     pub fn with(grace: Duration, connections_max: usize) -> Place {
+        Place::with_handshake(grace, connections_max, NetConfig::default().handshake_time)
+    }
+
+    pub fn with_handshake(grace: Duration, connections_max: usize, handshake_time: Duration) -> Place {
         let directory = tempfile::tempdir().unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 0));
-        let mut place = Place { directory, node: None, server: None, address, grace, connections_max };
+        let mut place =
+            Place { directory, node: None, server: None, address, grace, connections_max, handshake_time };
         place.start();
         place
     }
@@ -62,6 +68,7 @@ impl Place {
             unix: Some(self.socket()),
             grace: self.grace,
             connections_max: self.connections_max,
+            handshake_time: self.handshake_time,
             ..NetConfig::default()
         };
         let server = Server::start(config).unwrap();
