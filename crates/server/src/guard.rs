@@ -60,22 +60,34 @@ impl<'a> Guard<'a> {
     /// A name may be made in a directory.
     fn may_make(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         let directory = self.directory(parent)?;
-        match self.tree.peek(parent, name) {
-            Ok(_) => return Err(FsError::Exists),
-            Err(FsError::NotFound) => {}
-            Err(error) => return Err(error),
-        }
-        rules::access(&directory, &self.person, WRITE)?;
+        self.unless_there(parent, name, rules::access(&directory, &self.person, WRITE))?;
         Ok(directory)
     }
 
-    /// A name may be taken out of a directory.
-    fn may_remove(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+    /// The outcome of making a name; that the name exists comes before all else that may be wrong. Only a failure is looked
+    /// into: the tree makes no name that exists.
+    fn unless_there<T>(&self, parent: Ino, name: &OsStr, outcome: Result<T>) -> Result<T> {
+        match outcome {
+            Ok(done) => Ok(done),
+            Err(FsError::Exists) => Err(FsError::Exists),
+            Err(error) => match self.tree.peek(parent, name) {
+                Ok(_) => Err(FsError::Exists),
+                Err(_) => Err(error),
+            },
+        }
+    }
+
+    /// A name may be taken out of a directory. Where that does not depend on what it stands for, it need not be there: the
+    /// tree removes no name that is not.
+    fn may_remove(&self, parent: Ino, name: &OsStr) -> Result<()> {
         let directory = self.directory(parent)?;
+        let allowed = rules::access(&directory, &self.person, WRITE);
+        if allowed.is_ok() && !rules::is_sticky(&directory) {
+            return Ok(());
+        }
         let victim = self.tree.peek(parent, name)?;
-        rules::access(&directory, &self.person, WRITE)?;
-        rules::sticky(&directory, &victim, &self.person)?;
-        Ok(victim)
+        allowed?;
+        rules::sticky(&directory, &victim, &self.person)
     }
 
     fn new_object(&self, directory: &Attr, object: &NewObject) -> NewObject {
@@ -131,8 +143,10 @@ impl MetadataService for Guard<'_> {
 
     fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
         let directory = self.may_make(parent, name)?;
-        rules::device(&self.person, object.mode)?;
-        MetadataService::mknod(self.tree, parent, name, &self.new_object(&directory, object))
+        let made = rules::device(&self.person, object.mode).and_then(|()| {
+            MetadataService::mknod(self.tree, parent, name, &self.new_object(&directory, object))
+        });
+        self.unless_there(parent, name, made)
     }
 
     fn create(
@@ -143,25 +157,33 @@ impl MetadataService for Guard<'_> {
         flags: OpenFlags,
     ) -> Result<(Attr, Arc<dyn Stub>)> {
         let directory = self.may_make(parent, name)?;
-        MetadataService::create(self.tree, parent, name, &self.new_object(&directory, object), flags)
+        let object = self.new_object(&directory, object);
+        let made = MetadataService::create(self.tree, parent, name, &object, flags);
+        self.unless_there(parent, name, made)
     }
 
     fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
         self.may_make(parent, name)?;
-        MetadataService::mkdir(self.tree, parent, name, &NewObject { caller: self.caller, ..*object })
+        let object = NewObject { caller: self.caller, ..*object };
+        self.unless_there(parent, name, MetadataService::mkdir(self.tree, parent, name, &object))
     }
 
     fn symlink(&self, _by: Caller, parent: Ino, name: &OsStr, target: &Path) -> Result<Attr> {
         self.may_make(parent, name)?;
-        MetadataService::symlink(self.tree, self.caller, parent, name, target)
+        self.unless_there(
+            parent,
+            name,
+            MetadataService::symlink(self.tree, self.caller, parent, name, target),
+        )
     }
 
     fn link(&self, _by: Caller, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         self.may_make(parent, name)?;
-        if self.tree.own_attr(ino)?.kind == FileKind::Directory {
-            return Err(FsError::NotPermitted);
-        }
-        MetadataService::link(self.tree, self.caller, ino, parent, name)
+        let linked = self.tree.own_attr(ino).and_then(|attr| match attr.kind {
+            FileKind::Directory => Err(FsError::NotPermitted),
+            _ => MetadataService::link(self.tree, self.caller, ino, parent, name),
+        });
+        self.unless_there(parent, name, linked)
     }
 
     fn unlink(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {

@@ -57,9 +57,14 @@ pub fn access(attr: &Attr, person: &Person, wanted: u32) -> Result<()> {
     if allowed & wanted == wanted { Ok(()) } else { Err(FsError::AccessDenied) }
 }
 
+/// What may be removed from a directory depends on whose it is.
+pub fn is_sticky(directory: &Attr) -> bool {
+    directory.mode & S_ISVTX != 0
+}
+
 /// From a sticky directory everybody removes his own, and its owner anything.
 pub fn sticky(directory: &Attr, victim: &Attr, person: &Person) -> Result<()> {
-    let is_free = directory.mode & S_ISVTX == 0 || person.owns(victim) || person.owns(directory);
+    let is_free = !is_sticky(directory) || person.owns(victim) || person.owns(directory);
     if is_free { Ok(()) } else { Err(FsError::NotPermitted) }
 }
 

@@ -137,7 +137,9 @@ impl Tree {
         }
         let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
         let stub = self.adopt(LocalStub::of_new(tree, fd, &stat, annotation));
-        Ok((self.found(parent, &directory, name, &stat, annotation)?, stub))
+        let link = Link { parent, name: name.to_owned() };
+        let attr = self.refer(link, &stat, annotation, || self.birth_of(stub.descriptor()))?;
+        Ok((attr, stub))
     }
 
     fn make_stub(

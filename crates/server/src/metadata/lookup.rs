@@ -221,7 +221,11 @@ impl Tree {
             return Ok(Object { kind: kind_of(&stat)?, reach: Reach::Node(node), stat, annotation });
         }
         let place = self.place(ino)?;
-        let stat = stat_at(&place.directory, &place.name)?;
+        let stat = match self.directories.get(ino) {
+            // Whoever changes names in it had it opened: no way to walk.
+            Some(directory) => rustix::fs::fstat(&directory).map_err(host("stat of directory"))?,
+            None => stat_at(&place.directory, &place.name)?,
+        };
         if self.number(stat.st_ino) != ino {
             return Err(FsError::Stale);
         }
@@ -252,10 +256,27 @@ impl Tree {
         stat: &Stat,
         annotation: Annotation,
     ) -> Result<Attr> {
+        let birth = || self.birth(directory, name);
+        self.refer(Link { parent, name: name.to_owned() }, stat, annotation, birth)
+    }
+
+    /// The same with a way to ask when the object came into being, which nobody needs to know of one that is known.
+    pub(super) fn refer(
+        &self,
+        link: Link,
+        stat: &Stat,
+        annotation: Annotation,
+        birth: impl FnOnce() -> Result<Option<u64>>,
+    ) -> Result<Attr> {
         let attr = self.attr(stat, &annotation)?;
-        let link = Link { parent, name: name.to_owned() };
-        let birth = self.birth(directory, name)?;
-        let generation = self.table().found(attr.ino, link, annotation, birth);
+        let known = self.table().found_again(attr.ino, &link, annotation);
+        let generation = match known {
+            Some(generation) => generation,
+            None => {
+                let birth = birth()?;
+                self.table().found(attr.ino, link, annotation, birth)
+            }
+        };
         Ok(Attr { generation, ..attr })
     }
 
@@ -332,13 +353,20 @@ impl Tree {
     /// When an object came into being, as its generation: what a client holds over a restart is known again by it. Where
     /// nobody holds anything over a restart, or the local file system does not know: `None`.
     pub(super) fn birth(&self, directory: &OwnedFd, name: &OsStr) -> Result<Option<u64>> {
+        self.birth_by(directory.as_fd(), name, AtFlags::SYMLINK_NOFOLLOW)
+    }
+
+    /// The same of a file that is open.
+    pub(super) fn birth_of(&self, fd: BorrowedFd<'_>) -> Result<Option<u64>> {
+        self.birth_by(fd, OsStr::new(""), AtFlags::EMPTY_PATH)
+    }
+
+    fn birth_by(&self, at: BorrowedFd<'_>, name: &OsStr, flags: AtFlags) -> Result<Option<u64>> {
         const NANOS: u64 = 1_000_000_000;
         if self.sharing == Sharing::Sole {
             return Ok(None);
         }
-        let flags = AtFlags::SYMLINK_NOFOLLOW;
-        let stat =
-            rustix::fs::statx(directory, name, flags, StatxFlags::BTIME).map_err(host("stat of birth"))?;
+        let stat = rustix::fs::statx(at, name, flags, StatxFlags::BTIME).map_err(host("stat of birth"))?;
         let is_known = stat.stx_mask & StatxFlags::BTIME.bits() != 0;
         let birth = (stat.stx_btime.tv_sec as u64).wrapping_mul(NANOS) + u64::from(stat.stx_btime.tv_nsec);
         Ok(is_known.then_some(birth))

@@ -39,6 +39,14 @@ pub(crate) struct Entry {
     pub(crate) blocks: Option<u64>,
 }
 
+impl Entry {
+    /// Its object was never seen, or is another one with the number of one that is gone.
+    fn is_new(&self) -> bool {
+        let gone = self.farewell.is_some_and(|attr| attr.nlink == 0);
+        self.generation == 0 || (gone && self.links.is_empty())
+    }
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Table {
@@ -92,9 +100,7 @@ impl Table {
         let parent = link.parent;
         let fresh = self.generations + 1;
         let entry = self.entries.entry(ino).or_default();
-        let gone = entry.farewell.is_some_and(|attr| attr.nlink == 0);
-        if entry.generation == 0 || (gone && entry.links.is_empty()) {
-            // New to us, or another object with the number of one that is gone.
+        if entry.is_new() {
             entry.generation = birth.unwrap_or(fresh);
             entry.blocks = None;
             self.generations = fresh;
@@ -108,6 +114,12 @@ impl Table {
             self.entries.entry(parent).or_default().children += 1;
         }
         generation
+    }
+
+    /// The same of an object that is known; `None`, and nothing is counted, of one that is new to us.
+    pub(crate) fn found_again(&mut self, ino: Ino, link: &Link, annotation: Annotation) -> Option<u64> {
+        let is_new = self.entries.get(&ino).is_none_or(Entry::is_new);
+        (!is_new).then(|| self.found(ino, link.clone(), annotation, None))
     }
 
     /// Gives references back. `true` when there are none left.
