@@ -2,7 +2,8 @@
 //!
 //! Every operation starts at a descriptor of the root. A confined tree resolves paths with `RESOLVE_BENEATH` (or, where the kernel
 //! has no `openat2`, component by component, see [`beneath`]), so no symbolic
-//! link in the middle leads out of it, not even one put there while we look; the last component is never followed.
+//! link in the middle leads out of it, not even one put there while we look; the last component is never followed. Below a
+//! directory that is staged as a whole ([`Tree::hold`]) no link is followed at all.
 //!
 //! Callable from any thread. Descriptors of directories are kept in a small cache ([`directories`]); everything else is opened
 //! and closed per call. Durability: as the trait says; nothing is synced by itself.
@@ -81,6 +82,10 @@ impl PosixTree {
 impl Tree for PosixTree {
     fn root(&self) -> &Path {
         &self.shown
+    }
+
+    fn hold(&self, directory: &Path) -> Result<(), TreeError> {
+        self.directories.hold(directory)
     }
 
     fn lstat(&self, path: &Path) -> Result<Metadata, TreeError> {

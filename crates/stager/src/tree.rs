@@ -287,6 +287,9 @@ pub trait Tree: Send + Sync {
     /// The absolute path under which users see the root. Used in messages, and to follow an absolute symbolic link that
     /// stays inside.
     fn root(&self) -> &Path;
+    /// From now on no symbolic link is followed below this directory, for as long as the tree lives: what is staged is what is in
+    /// it, whatever others put there meanwhile.
+    fn hold(&self, directory: &Path) -> Result<(), TreeError>;
     /// Attributes of an entry, not following it.
     fn lstat(&self, path: &Path) -> Result<Metadata, TreeError>;
     /// Opens a directory for reading its names.

@@ -85,6 +85,10 @@ impl Tree for VolumeTree {
         &self.shown
     }
 
+    fn hold(&self, directory: &Path) -> Result<(), TreeError> {
+        self.resolver.hold(directory).map_err(|cause| TreeError { operation: "open directory", cause })
+    }
+
     fn lstat(&self, path: &Path) -> Result<Metadata, TreeError> {
         Ok(entry::metadata(&self.entry(path, "look at")?.attr))
     }

@@ -52,11 +52,20 @@ pub(crate) struct Resolver {
     volume: Arc<Volume>,
     shown: PathBuf,
     remembered: Mutex<HashMap<PathBuf, Arc<Held>>>,
+    /// Directories below which no symbolic link is followed.
+    plain: Mutex<Vec<(PathBuf, Arc<Held>)>>,
 }
 
 impl Resolver {
     pub fn new(volume: Arc<Volume>, shown: &Path) -> Resolver {
-        Resolver { volume, shown: shown.to_owned(), remembered: Mutex::default() }
+        Resolver { volume, shown: shown.to_owned(), remembered: Mutex::default(), plain: Mutex::default() }
+    }
+
+    /// From now on no symbolic link is followed below this directory.
+    pub fn hold(&self, directory: &Path) -> Result<(), Cause> {
+        let found = self.directory(directory)?;
+        self.plain.lock().unwrap_or_else(PoisonError::into_inner).push((directory.to_owned(), found));
+        Ok(())
     }
 
     /// The directory and the last name of a path. The root has no place.
@@ -107,8 +116,39 @@ impl Resolver {
         Ok(Held::new(Arc::clone(&self.volume), attr))
     }
 
-    /// Follows a path to a directory, symbolic links included, never out of the namespace.
+    /// The held directory that a path is in, and the way from there.
+    fn held<'p>(&self, path: &'p Path) -> Option<(Arc<Held>, &'p Path)> {
+        let plain = self.plain.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(top, held): &(PathBuf, Arc<Held>)| Some((Arc::clone(held), path.strip_prefix(top).ok()?));
+        plain.iter().filter_map(of).min_by_key(|(_, rest)| rest.as_os_str().len())
+    }
+
     fn walk(&self, path: &Path) -> Result<Arc<Held>, Cause> {
+        match self.held(path) {
+            Some((top, rest)) => self.walk_plain(top, rest),
+            None => self.walk_following(path),
+        }
+    }
+
+    /// Goes down from a directory, where nothing on the way may be a symbolic link.
+    fn walk_plain(&self, top: Arc<Held>, path: &Path) -> Result<Arc<Held>, Cause> {
+        let mut here = top;
+        for name in names(path)? {
+            if name == ".." {
+                return Err(Cause::LeadsOutside);
+            }
+            let found = self.lookup(here.ino(), &name)?;
+            match found.attr.kind {
+                FileKind::Directory => here = Arc::new(found),
+                FileKind::Symlink => return Err(Cause::SymbolicLink),
+                _ => return Err(Cause::NotDirectory),
+            }
+        }
+        Ok(here)
+    }
+
+    /// Follows a path to a directory, symbolic links included, never out of the namespace.
+    fn walk_following(&self, path: &Path) -> Result<Arc<Held>, Cause> {
         let mut stack = vec![Arc::new(self.root()?)];
         let mut ahead: VecDeque<OsString> = names(path)?;
         let mut links = 0;

@@ -30,6 +30,24 @@ enum Part {
 
 /// A descriptor (`O_PATH`) of the directory at `path` below `root`.
 pub fn open(root: &Arc<OwnedFd>, path: &Path, operation: &'static str) -> Result<Arc<OwnedFd>, TreeError> {
+    open_following(LINKS_MAX, root, path, operation)
+}
+
+/// The same, where a symbolic link is refused.
+pub fn open_plain(
+    root: &Arc<OwnedFd>,
+    path: &Path,
+    operation: &'static str,
+) -> Result<Arc<OwnedFd>, TreeError> {
+    open_following(0, root, path, operation)
+}
+
+fn open_following(
+    links_max: u32,
+    root: &Arc<OwnedFd>,
+    path: &Path,
+    operation: &'static str,
+) -> Result<Arc<OwnedFd>, TreeError> {
     let mut left = parts(path, operation)?;
     let mut way = vec![Arc::clone(root)];
     let mut links = 0;
@@ -46,7 +64,7 @@ pub fn open(root: &Arc<OwnedFd>, path: &Path, operation: &'static str) -> Result
             FileType::Directory => way.push(Arc::new(found)),
             FileType::Symlink => {
                 links += 1;
-                if links > LINKS_MAX {
+                if links > links_max {
                     return Err(failed(operation)(Errno::LOOP));
                 }
                 let mut through = parts(&entry::read_link(&found, "".as_ref())?, operation)?;

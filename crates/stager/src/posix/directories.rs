@@ -4,6 +4,9 @@
 //! operation. A cached descriptor stays the directory it was even when somebody renames it; a stage that races with a rename
 //! of its own directories sees the tree as it was found.
 //!
+//! Below a directory that is held ([`Directories::hold`]) every path is resolved from its descriptor, and no symbolic link is
+//! followed: whoever may write there can put a link in the place of a directory at any moment, but leads nobody away by it.
+//!
 //! Any thread; one lock, held only for the look-up, never while the kernel resolves a path.
 
 use std::collections::VecDeque;
@@ -23,6 +26,9 @@ use crate::tree::{Cause, TreeError};
 const KEPT_MAX: usize = 32;
 /// `RESOLVE_BENEATH` reports EAGAIN when a rename elsewhere races with it; the kernel's advice is to try again.
 const AGAIN_MAX: u32 = 64;
+const FLAGS: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+
+type ByHand = fn(&Arc<OwnedFd>, &Path, &'static str) -> Result<Arc<OwnedFd>, TreeError>;
 
 /// See the module.
 pub struct Directories {
@@ -31,12 +37,31 @@ pub struct Directories {
     /// Until it is refused.
     has_openat2: AtomicBool,
     recent: Mutex<VecDeque<(PathBuf, Arc<OwnedFd>)>>,
+    /// A source and a target of a stage, at most.
+    held: Mutex<Vec<(PathBuf, Arc<OwnedFd>)>>,
 }
 
 impl Directories {
     /// `root` is a directory.
     pub fn new(root: OwnedFd, confined: bool) -> Self {
-        Self { root: Arc::new(root), confined, has_openat2: AtomicBool::new(true), recent: Mutex::default() }
+        let (root, has_openat2) = (Arc::new(root), AtomicBool::new(true));
+        Self { root, confined, has_openat2, recent: Mutex::default(), held: Mutex::default() }
+    }
+
+    /// From now on no symbolic link is followed below this directory.
+    pub fn hold(&self, path: &Path) -> Result<(), TreeError> {
+        let opened = self.open(path, "open directory")?;
+        self.held.lock().unwrap_or_else(PoisonError::into_inner).push((path.to_path_buf(), opened));
+        Ok(())
+    }
+
+    /// The held directory that a path is in, and the way from there.
+    fn held<'p>(&self, path: &'p Path) -> Option<(Arc<OwnedFd>, &'p Path)> {
+        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |(top, directory): &(PathBuf, Arc<OwnedFd>)| {
+            Some((Arc::clone(directory), path.strip_prefix(top).ok()?))
+        };
+        held.iter().filter_map(of).min_by_key(|(_, rest)| rest.as_os_str().len())
     }
 
     /// A descriptor (`O_PATH`) of the directory at `path`.
@@ -64,17 +89,37 @@ impl Directories {
     }
 
     fn resolve(&self, path: &Path, operation: &'static str) -> Result<Arc<OwnedFd>, TreeError> {
-        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-        if !self.confined {
-            let opened = fs::openat(&*self.root, path, flags, Mode::empty());
-            return opened.map(Arc::new).map_err(failed(operation));
+        match self.held(path) {
+            Some((directory, rest)) if rest.as_os_str().is_empty() => Ok(directory),
+            Some((directory, rest)) => {
+                let links = ResolveFlags::NO_SYMLINKS;
+                self.resolve_below(&directory, rest, links, beneath::open_plain, operation)
+            }
+            None if self.confined => {
+                self.resolve_below(&self.root, path, ResolveFlags::empty(), beneath::open, operation)
+            }
+            None => {
+                let opened = fs::openat(&*self.root, path, FLAGS, Mode::empty());
+                opened.map(Arc::new).map_err(failed(operation))
+            }
         }
-        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
+    }
+
+    /// Resolves a path that must not leave a directory; `by_hand` does so where the kernel does not help.
+    fn resolve_below(
+        &self,
+        directory: &Arc<OwnedFd>,
+        path: &Path,
+        more: ResolveFlags,
+        by_hand: ByHand,
+        operation: &'static str,
+    ) -> Result<Arc<OwnedFd>, TreeError> {
+        let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS | more;
         for _ in 0..AGAIN_MAX {
             if !self.has_openat2.load(Ordering::Relaxed) {
-                return beneath::open(&self.root, path, operation);
+                return by_hand(directory, path, operation);
             }
-            match fs::openat2(&*self.root, path, flags, Mode::empty(), beneath) {
+            match fs::openat2(&**directory, path, FLAGS, Mode::empty(), beneath) {
                 Err(Errno::AGAIN | Errno::INTR) => {}
                 Err(Errno::XDEV) => return Err(TreeError { operation, cause: Cause::LeadsOutside }),
                 // An older kernel, or a filter of system calls; opening a directory as a path knows no EPERM of its own.

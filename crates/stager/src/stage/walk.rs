@@ -204,7 +204,9 @@ impl<'w, 'r> Walker<'w, 'r> {
             let reason = Reason::NotDirectory { kind: found.kind };
             return Err(ItemFailure { path: shown(run.source(), &source), reason });
         }
+        run.source().hold(&source).map_err(|error| run.source_failure(&source, error))?;
         let (target, made) = self.top(&pair.destination)?;
+        run.target().hold(&target).map_err(|error| run.target_failure(&target, error, 0))?;
         self.refuse_overlap(&source, &found, &target)?;
         let apply = made.then_some(found);
         let node = Node::new(None, source, Target { path: target, is_fresh: made, is_whole: true }, apply);

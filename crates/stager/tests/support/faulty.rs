@@ -144,6 +144,10 @@ impl Tree for Faulty<'_> {
     fn root(&self) -> &Path {
         self.inner.root()
     }
+    fn hold(&self, directory: &Path) -> Result<(), TreeError> {
+        self.plan.meet("hold")?;
+        self.inner.hold(directory)
+    }
     fn lstat(&self, path: &Path) -> Result<Metadata, TreeError> {
         self.plan.meet("lstat")?;
         self.inner.lstat(path)
