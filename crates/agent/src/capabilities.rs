@@ -136,10 +136,12 @@ const PROGRAM_DIRECTORIES: [&str; 4] = ["/usr/sbin", "/sbin", "/usr/local/sbin",
 
 /// Where `mkfs.xfs` is, if it is installed. `PATH` is not asked: root's programs come from the system's directories.
 pub(crate) fn find_mkfs_xfs() -> Option<PathBuf> {
-    PROGRAM_DIRECTORIES
-        .iter()
-        .map(|directory| Path::new(directory).join("mkfs.xfs"))
-        .find(|path| path.is_file())
+    find_program("mkfs.xfs")
+}
+
+/// The same for another program.
+pub(crate) fn find_program(name: &str) -> Option<PathBuf> {
+    PROGRAM_DIRECTORIES.iter().map(|directory| Path::new(directory).join(name)).find(|path| path.is_file())
 }
 
 fn mkfs() -> Feature {

@@ -94,6 +94,41 @@ pub enum AgentError {
         /// Directory of the fragment.
         directory: PathBuf,
     },
+    /// LVM's programs are missing.
+    #[error("{program} is not installed: fragments of kind \"lvm\" need it (Debian package lvm2)")]
+    NoLvm {
+        /// The first that was looked for.
+        program: &'static str,
+    },
+    /// The kernel cannot show volumes.
+    #[error(
+        "the kernel has no device mapper ({control:?}: {source}), which fragments of kind \"lvm\" need: load the module \
+         dm_mod, or set kind = \"image\" in [storage]"
+    )]
+    NoDeviceMapper {
+        /// Where it would be.
+        control: PathBuf,
+        /// Why it cannot be opened.
+        source: io::Error,
+    },
+    /// A volume that is not ours has the name of one of ours.
+    #[error("the volume {device:?} was not made for registry {registry:?}: nothing was changed, rename it")]
+    ForeignVolume {
+        /// The volume.
+        device: PathBuf,
+        /// The registry that it should be of.
+        registry: String,
+    },
+    /// LVM answered something that this version does not know.
+    #[error("{program} gave a report about group {group:?} that this version does not understand: {report}")]
+    StrangeReport {
+        /// The program.
+        program: &'static str,
+        /// The group.
+        group: String,
+        /// What it printed, shortened.
+        report: String,
+    },
     /// A program that the agent runs failed.
     #[error("{program} failed on {path:?} ({status}): {output}")]
     Program {

@@ -14,7 +14,7 @@
 //!
 //! Lock order: the state here is never held while anything is waited for.
 
-use super::config::AgentConfig;
+use super::config::{AgentConfig, StorageConfig};
 use super::duties::Duties;
 use super::error::TaskError;
 use super::node::{Node, Serving};
@@ -133,6 +133,9 @@ impl Agent {
         };
         let storage = node.config().storage.as_ref().map(|storage| storage.directory.as_path());
         let wear = Wear::open(node.state().wear(), storage)?;
+        if let Some(warning) = node.config().storage.as_ref().and_then(StorageConfig::warning) {
+            note(format_args!("{warning}"));
+        }
         let state = Mutex::default();
         let shared = Arc::new(Shared { node, client, stop, state, changed: Condvar::new() });
         Ok(Agent { shared, wear, _lock: lock })

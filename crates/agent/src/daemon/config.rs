@@ -12,7 +12,9 @@
 //! [storage]                           # a node that gives space; without it, it only mounts
 //! pool = "wlm_pool"
 //! directory = "/ssd/forebay"          # an existing directory on the disk
-//! kind = "image"                      # fragments of fixed size; "directory" counts what is written
+//! kind = "image"                      # fragments of fixed size; "lvm" too; "directory" counts what is written
+//! overcommit = false                  # images take space only as they are written, and a full disk ends them
+//! volume_group = "fast"               # with kind = "lvm": where volumes are made
 //! capacity = "1600GB"
 //! granularity = "20GiB"               # smallest piece that is handed out
 //! listen = "10.1.0.3:7070"
@@ -23,12 +25,16 @@
 //!
 //! Unknown keys are refused with their line. What [`AgentConfig::render`] writes has all defaults and reads as the same.
 
+use super::records::Form;
+use crate::error::AgentError;
+use crate::fragment::image::Room;
+use crate::fragment::volume;
 use crate::node::document::Document;
 use crate::node::{Endpoint, NodeError};
 use forebay_model::capacity::format::exact;
 use forebay_model::units::Bytes;
 use serde::Deserialize;
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use toml::Spanned;
@@ -45,6 +51,8 @@ const GRACE_DEFAULT_S: u64 = 30;
 const GRACE_MAX_S: u64 = 86_400;
 /// Longest name of a node that Linux has, in bytes.
 const NODE_MAX: usize = 64;
+/// Longest name of a volume group, in bytes: with the name of a volume, hyphens doubled, the kernel takes 127.
+const GROUP_MAX: usize = 32;
 
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -72,6 +80,10 @@ pub struct StorageConfig {
     pub directory: PathBuf,
     /// Of what form.
     pub kind: StorageKind,
+    /// Images take space only as they are written: more can be promised than the disk has.
+    pub overcommit: bool,
+    /// The LVM group of [`StorageKind::Lvm`], and only of it.
+    pub volume_group: Option<String>,
     /// How much of the disk may be used.
     pub capacity: Bytes,
     /// Smallest piece that is handed out.
@@ -92,6 +104,8 @@ pub struct StorageConfig {
 pub enum StorageKind {
     /// XFS images of fixed size.
     Image,
+    /// LVM volumes with XFS.
+    Lvm,
     /// Directories; what is written is counted.
     Directory,
 }
@@ -131,7 +145,9 @@ struct MountsToml {
 struct StorageToml {
     pool: Spanned<String>,
     directory: Spanned<String>,
-    kind: Option<StorageKind>,
+    kind: Option<Spanned<StorageKind>>,
+    overcommit: Option<Spanned<bool>>,
+    volume_group: Option<Spanned<String>>,
     capacity: Spanned<String>,
     granularity: Spanned<String>,
     listen: Spanned<String>,
@@ -180,14 +196,59 @@ impl AgentConfig {
     }
 }
 
-impl StorageConfig {
-    fn render(&self, text: &mut String) {
-        let kind = match self.kind {
+impl StorageKind {
+    /// The word of `kind`.
+    fn name(self) -> &'static str {
+        match self {
             StorageKind::Image => "image",
+            StorageKind::Lvm => "lvm",
             StorageKind::Directory => "directory",
-        };
+        }
+    }
+}
+
+impl Display for StorageKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl StorageConfig {
+    /// What new fragments are made of.
+    pub(super) fn form(&self) -> Form {
+        match (self.kind, &self.volume_group) {
+            (StorageKind::Lvm, Some(group)) => Form::Volume { group: group.clone() },
+            (StorageKind::Image | StorageKind::Lvm, _) if self.overcommit => Form::Image(Room::Sparse),
+            (StorageKind::Image | StorageKind::Lvm, _) => Form::Image(Room::Reserved),
+            (StorageKind::Directory, _) => Form::Directory,
+        }
+    }
+
+    /// What keeps this machine from making fragments of this kind, as far as it can be known beforehand.
+    ///
+    /// # Errors
+    /// What is missing.
+    pub fn check(&self) -> Result<(), AgentError> {
+        self.volume_group.as_deref().map_or(Ok(()), volume::check)
+    }
+
+    /// What the operator has to know at every start.
+    pub fn warning(&self) -> Option<String> {
+        let text = "overcommit = true: fragments in {} take space only as they are written. When the disk is full, the file \
+                    systems of jobs that write end, and what was not synced is lost: watch its free space";
+        self.overcommit.then(|| text.replace("{}", &self.directory.display().to_string()))
+    }
+
+    fn render(&self, text: &mut String) {
+        let kind = self.kind.name();
         let _ = writeln!(text, "\n[storage]\npool = {}", quoted(&self.pool));
         let _ = writeln!(text, "directory = {}\nkind = {kind:?}", quoted_path(&self.directory));
+        if self.kind == StorageKind::Image {
+            let _ = writeln!(text, "overcommit = {}", self.overcommit);
+        }
+        if let Some(group) = &self.volume_group {
+            let _ = writeln!(text, "volume_group = {}", quoted(group));
+        }
         let _ = writeln!(text, "capacity = {:?}", exact(self.capacity));
         let _ = writeln!(text, "granularity = {:?}", exact(self.granularity));
         let _ = writeln!(text, "listen = \"{}\"\naddress = \"{}\"", self.listen, self.address);
@@ -233,10 +294,13 @@ fn storage(document: &Document, file: &StorageToml) -> Result<StorageConfig, Nod
             "more than nothing, and not more than `capacity`",
         ));
     }
+    let kind = file.kind.as_ref().map_or(StorageKind::Image, |kind| *kind.get_ref());
     Ok(StorageConfig {
         pool: file.pool.get_ref().clone(),
         directory: document.path("directory", &file.directory)?,
-        kind: file.kind.unwrap_or(StorageKind::Image),
+        kind,
+        overcommit: overcommit(document, file.overcommit.as_ref(), kind)?,
+        volume_group: volume_group(document, file, kind)?,
         capacity,
         granularity,
         listen,
@@ -244,6 +308,48 @@ fn storage(document: &Document, file: &StorageToml) -> Result<StorageConfig, Nod
         socket: socket.unwrap_or_else(|| SOCKET_DEFAULT.into()),
         grace: Duration::from_secs(grace.transpose()?.unwrap_or(GRACE_DEFAULT_S)),
     })
+}
+
+fn overcommit(
+    document: &Document,
+    wanted: Option<&Spanned<bool>>,
+    kind: StorageKind,
+) -> Result<bool, NodeError> {
+    match wanted {
+        Some(wanted) if *wanted.get_ref() && kind != StorageKind::Image => {
+            Err(document.refuse("overcommit", wanted, "only for kind = \"image\""))
+        }
+        wanted => Ok(wanted.is_some_and(|wanted| *wanted.get_ref())),
+    }
+}
+
+/// The group, which `lvm` needs and the other kinds have no use for.
+fn volume_group(
+    document: &Document,
+    file: &StorageToml,
+    kind: StorageKind,
+) -> Result<Option<String>, NodeError> {
+    let fits = |letter: char| letter.is_ascii_alphanumeric() || "+_.-".contains(letter);
+    match (&file.volume_group, &file.kind) {
+        (Some(group), _) if kind != StorageKind::Lvm => {
+            Err(document.refuse("volume_group", group, "only for kind = \"lvm\""))
+        }
+        (Some(group), _) => {
+            let text = group.get_ref();
+            let is_name = !text.is_empty() && text.len() <= GROUP_MAX && text.chars().all(fits);
+            if is_name && !text.starts_with(['-', '.']) {
+                return Ok(Some(text.clone()));
+            }
+            let problem = format!(
+                "1 to {GROUP_MAX} letters, digits, `+`, `_`, `.` and `-`, the last two not at the beginning, are possible"
+            );
+            Err(document.refuse("volume_group", group, problem))
+        }
+        (None, Some(written)) if kind == StorageKind::Lvm => {
+            Err(document.refuse("kind", written, "it needs volume_group, the group that volumes are made in"))
+        }
+        (None, _) => Ok(None),
+    }
 }
 
 /// An address that is the same after every start, since clients have to find it again.
@@ -302,6 +408,8 @@ grace_s = 31
         for text in [
             WHOLE,
             "",
+            &WHOLE.replace("\"directory\"\ncap", "\"image\"\novercommit = true\ncap"),
+            &WHOLE.replace("\"directory\"\ncap", "\"lvm\"\nvolume_group = \"fast-1\"\ncap"),
             "[storage]\npool = \"p\"\ndirectory = \"/d\"\ncapacity = \"1GiB\"\ngranularity = \"1MiB\"\nlisten = \"10.1.0.3:7070\"\n",
         ] {
             let config = parse(text).unwrap();
@@ -309,6 +417,26 @@ grace_s = 31
         }
         let short = parse("").unwrap();
         assert!(!short.node.is_empty() && !short.node.contains('.') && short.storage.is_none());
+    }
+
+    #[test]
+    fn new_fragments_are_made_of_what_the_configuration_says() {
+        let with = |lines: &str| {
+            let text = WHOLE.replace("kind = \"directory\"\n", lines);
+            parse(&text).unwrap().storage.unwrap()
+        };
+        for (lines, form) in [
+            ("", Form::Image(Room::Reserved)),
+            ("overcommit = false\n", Form::Image(Room::Reserved)),
+            ("overcommit = true\n", Form::Image(Room::Sparse)),
+            ("kind = \"directory\"\n", Form::Directory),
+            ("kind = \"lvm\"\nvolume_group = \"fast\"\n", Form::Volume { group: "fast".into() }),
+        ] {
+            let storage = with(lines);
+            assert_eq!((storage.form(), storage.overcommit), (form, storage.warning().is_some()), "{lines}");
+        }
+        let warning = with("overcommit = true\n").warning().unwrap();
+        assert!(warning.contains("/ssd/forebay take space only"), "{warning}");
     }
 
     #[test]
@@ -320,6 +448,14 @@ grace_s = 31
             ("/var/lib/agent", "agent", "line 4: state = agent: an absolute path"),
             ("leave", "shoot", "line 7"),
             ("\"directory\"\ncap", "\"tape\"\ncap", "line 12"),
+            ("\"directory\"\ncap", "\"lvm\"\ncap", "line 12: kind = lvm: it needs volume_group"),
+            (
+                "\"directory\"\ncap",
+                "\"lvm\"\nvolume_group = \"-x\"\ncap",
+                "line 13: volume_group = -x: 1 to 32 letters",
+            ),
+            ("capacity = ", "volume_group = \"g\"\ncapacity = ", "line 13: volume_group = g: only for kind"),
+            ("capacity = ", "overcommit = true\ncapacity = ", "line 13: overcommit = true: only for kind"),
             ("1600GB", "1600XB", "line 13: capacity = 1600XB"),
             ("20GiB", "2TB", "line 14: granularity = 2TB: more than nothing, and not more than `capacity`"),
             ("0.0.0.0:7070", "0.0.0.0:0", "line 15: listen = 0.0.0.0:0: a port that stays the same"),

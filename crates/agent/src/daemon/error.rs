@@ -117,9 +117,12 @@ impl TaskError {
     /// It may go better another time without anybody doing anything.
     pub fn may_go_better(&self) -> bool {
         match self {
-            TaskError::Agent(error) => {
-                !matches!(error, AgentError::ForeignDirectory { .. } | AgentError::CannotReserve { .. })
-            }
+            TaskError::Agent(error) => !matches!(
+                error,
+                AgentError::ForeignDirectory { .. }
+                    | AgentError::ForeignVolume { .. }
+                    | AgentError::CannotReserve { .. }
+            ),
             TaskError::Node(error) => !error.is_about_input(),
             TaskError::Ended { .. }
             | TaskError::Silent { .. }

@@ -5,10 +5,13 @@
 //! them is repaired by doing it again. What is there of a fragment whose record says that it is not complete was never anybody's
 //! or is nobody's any more: it is removed before the fragment is made.
 
-use super::config::{StorageConfig, StorageKind};
+use super::config::StorageConfig;
 use super::error::TaskError;
-use super::records::FragmentRecord;
-use crate::fragment::{Fragment, directory::PlainDirectory, image::XfsImage, place::Place};
+use super::records::{Form, FragmentRecord};
+use crate::fragment::directory::PlainDirectory;
+use crate::fragment::image::XfsImage;
+use crate::fragment::volume::{LvmVolume, Owner};
+use crate::fragment::{Fragment, place::Place};
 use forebay_model::ids::{FragmentId, InstanceId};
 use forebay_model::units::Bytes;
 use std::path::{Path, PathBuf};
@@ -31,9 +34,14 @@ impl Disk<'_> {
     /// The fragment that a record describes.
     fn fragment(&self, record: &FragmentRecord) -> Box<dyn Fragment> {
         let place = Place::new(record.instance, record.fragment, &self.place_directory(record.fragment));
-        match record.is_image {
-            true => Box::new(XfsImage::new(place, record.bytes)),
-            false => Box::new(PlainDirectory::new(place, record.bytes)),
+        match record.form() {
+            Form::Image(room) => Box::new(XfsImage::new(place, record.bytes, room)),
+            Form::Directory => Box::new(PlainDirectory::new(place, record.bytes)),
+            Form::Volume { group } => {
+                let (instance, fragment) = (record.instance, record.fragment);
+                let owner = Owner { registry: &record.registry, instance, fragment };
+                Box::new(LvmVolume::new(place, &group, &owner, record.bytes))
+            }
         }
     }
 
@@ -49,8 +57,8 @@ impl Disk<'_> {
             Some(record) => self.check(record, instance, bytes)?,
             None => {
                 self.refuse_what_is_there(fragment)?;
-                let is_image = self.storage.kind == StorageKind::Image;
-                let record = FragmentRecord::new(self.registry, fragment, instance, bytes, owner, is_image);
+                let form = self.storage.form();
+                let record = FragmentRecord::new(self.registry, fragment, instance, bytes, owner, &form);
                 record.write(self.directory())?;
                 record
             }

@@ -64,8 +64,9 @@ pub struct Serving<'a> {
 }
 
 impl Node {
-    /// Makes the agent's directories.
+    /// Makes the agent's directories. A node that could make no volumes in its group says so now, not when a job waits.
     pub fn open(config: AgentConfig) -> Result<Node, AgentError> {
+        config.storage.as_ref().map_or(Ok(()), StorageConfig::check)?;
         let state = State::open(&config.state)?;
         Ok(Node {
             state,

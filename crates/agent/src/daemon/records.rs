@@ -6,6 +6,7 @@
 use super::error::TaskError;
 use super::state;
 use crate::error::AgentError;
+use crate::fragment::image::Room;
 use crate::state_directory::remove_file;
 use forebay_model::ids::{FragmentId, InstanceId};
 use forebay_model::units::Bytes;
@@ -31,9 +32,26 @@ pub(super) struct FragmentRecord {
     /// Uid of the owner.
     pub owner: u32,
     /// It is an XFS image.
-    pub is_image: bool,
+    is_image: bool,
+    /// The image takes space as it is written. Not written where it is not so: that is what earlier versions read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_sparse: bool,
+    /// It is a volume of this LVM group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    volume_group: Option<String>,
     /// It was complete once: if it is not there, it was lost.
     pub is_made: bool,
+}
+
+/// What a fragment is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// An XFS image.
+    Image(Room),
+    /// A volume of an LVM group.
+    Volume { group: String },
+    /// A directory.
+    Directory,
 }
 
 impl FragmentRecord {
@@ -44,18 +62,32 @@ impl FragmentRecord {
         instance: InstanceId,
         bytes: Bytes,
         owner: u32,
-        is_image: bool,
+        form: &Form,
     ) -> FragmentRecord {
-        let registry = registry.to_owned();
+        let volume_group = match form {
+            Form::Volume { group } => Some(group.clone()),
+            Form::Image(_) | Form::Directory => None,
+        };
         FragmentRecord {
             format: FORMAT,
-            registry,
+            registry: registry.to_owned(),
             fragment,
             instance,
             bytes,
             owner,
-            is_image,
+            is_image: matches!(form, Form::Image(_)),
+            is_sparse: *form == Form::Image(Room::Sparse),
+            volume_group,
             is_made: false,
+        }
+    }
+
+    /// What it is made of, whatever the configuration says by now.
+    pub fn form(&self) -> Form {
+        match (&self.volume_group, self.is_image) {
+            (Some(group), _) => Form::Volume { group: group.clone() },
+            (None, true) => Form::Image(if self.is_sparse { Room::Sparse } else { Room::Reserved }),
+            (None, false) => Form::Directory,
         }
     }
 
@@ -117,4 +149,29 @@ impl FragmentRecord {
 
 fn path(directory: &Path, fragment: FragmentId) -> PathBuf {
     directory.join(format!("{fragment}.json"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(form: &Form) -> FragmentRecord {
+        FragmentRecord::new("box", FragmentId(7), InstanceId(4), Bytes(1 << 20), 1000, form)
+    }
+
+    #[test]
+    fn a_record_keeps_the_form_and_the_old_forms_are_written_as_ever() {
+        let group = "fast".to_owned();
+        for form in
+            [Form::Image(Room::Reserved), Form::Image(Room::Sparse), Form::Volume { group }, Form::Directory]
+        {
+            let text = serde_json::to_string(&record(&form)).unwrap();
+            let read: FragmentRecord = serde_json::from_str(&text).unwrap();
+            assert_eq!((read.form(), read.bytes), (form, Bytes(1 << 20)));
+        }
+        assert_eq!(
+            serde_json::to_string(&record(&Form::Image(Room::Reserved))).unwrap(),
+            r#"{"format":1,"registry":"box","fragment":7,"instance":4,"bytes":1048576,"owner":1000,"is_image":true,"is_made":false}"#
+        );
+    }
 }

@@ -1,9 +1,10 @@
 //! A fragment that is an XFS image of fixed size on a loop device.
 //!
 //! The space is reserved on the node's disk before the image has its name: an image that found no room later would
-//! make XFS shut down and lose what was written last.
+//! make XFS shut down and lose what was written last. A [`Room::Sparse`] image takes exactly that risk, because its
+//! operator said so: it takes space as it is written.
 //!
-//! Order of events in making: directory - `.image.xfs.new` reserved in full - `mkfs.xfs` in it - fsync - rename to
+//! Order of events in making: directory - `.image.xfs.new` of full size - `mkfs.xfs` in it - fsync - rename to
 //! `image.xfs` - fsync of the directory. Crash before the rename: the unfinished file is made anew by the next try, or
 //! removed; after it: the image is whole. Bringing up: loop device (goes by itself with its last user) - mount. Crash in
 //! between: nothing is left; after: the mount is found in the mount table by the next attach or clean-up.
@@ -11,44 +12,52 @@
 //! The caller holds the instance's gate: two loop devices over one image would destroy the file system.
 
 use super::image_size::{self, ImagePlan};
+use super::mounted::XfsMount;
 use super::place::Place;
-use super::{Fragment, resolved};
-use crate::capabilities::find_mkfs_xfs;
+use super::{Fragment, mkfs};
 use crate::error::AgentError;
 use crate::loop_device::DiscardSwitch;
-use crate::mounting::{self, Departure};
-use crate::{atomic_file, loop_device, mount_table};
+use crate::mounting::Departure;
+use crate::{atomic_file, loop_device};
 use forebay_model::units::Bytes;
 use rustix::fs::FallocateFlags;
 use rustix::io::Errno;
 use std::fs::{File, OpenOptions};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 const IMAGE: &str = "image.xfs";
-const MOUNT: &str = "mount";
+
+/// Where an image's blocks come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Room {
+    /// They are the image's from the beginning.
+    Reserved,
+    /// They are looked for when they are written, and given back with the image, or earlier where they are discarded.
+    Sparse,
+}
 
 /// See the module.
 pub(crate) struct XfsImage {
     place: Place,
     capacity: Bytes,
+    room: Room,
     /// Will tell the device never to give space back; holds it open until then.
     switch: Mutex<Option<DiscardSwitch>>,
 }
 
 impl XfsImage {
-    pub fn new(place: Place, capacity: Bytes) -> XfsImage {
-        XfsImage { place, capacity, switch: Mutex::new(None) }
+    pub fn new(place: Place, capacity: Bytes, room: Room) -> XfsImage {
+        XfsImage { place, capacity, room, switch: Mutex::new(None) }
     }
 
     fn image(&self) -> PathBuf {
         self.place.path(IMAGE)
     }
 
-    fn mount_point(&self) -> PathBuf {
-        resolved(&self.place.inside()).join(MOUNT)
+    fn mount(&self) -> XfsMount<'_> {
+        XfsMount { place: &self.place }
     }
 
     fn make_image(&self) -> Result<(), AgentError> {
@@ -79,8 +88,13 @@ impl XfsImage {
             .mode(0o600)
             .open(new)
             .map_err(|error| AgentError::system("create image", new, error))?;
-        self.reserve(&file, plan.size)?;
-        make_file_system(new, plan)?;
+        match self.room {
+            Room::Reserved => self.reserve(&file, plan.size)?,
+            Room::Sparse => {
+                file.set_len(plan.size.0).map_err(|error| AgentError::system("size image", new, error))?;
+            }
+        }
+        mkfs::make_xfs(new, plan)?;
         file.sync_all().map_err(|error| AgentError::system("sync", new, error))
     }
 
@@ -117,15 +131,15 @@ impl Fragment for XfsImage {
     }
 
     fn bring_up(&self) -> Result<PathBuf, AgentError> {
-        let point = self.mount_point();
-        if mount_table::at(&point)?.is_some() {
-            return Ok(point);
-        }
-        mounting::make_mount_point(&point)?;
-        let device = loop_device::attach(&self.image())?;
-        mounting::mount_xfs(&device.path, &point)?;
-        *self.switch.lock().unwrap_or_else(PoisonError::into_inner) = device.forbid_discard();
-        Ok(point)
+        let image = self.image();
+        self.mount().bring_up(|mount| {
+            let device = loop_device::attach(&image)?;
+            mount(&device.path)?;
+            if self.room == Room::Reserved {
+                *self.switch.lock().unwrap_or_else(PoisonError::into_inner) = device.forbid_discard();
+            }
+            Ok(())
+        })
     }
 
     fn take_down(&self) -> Result<Departure, AgentError> {
@@ -133,18 +147,11 @@ impl Fragment for XfsImage {
         if let Some(switch) = switch {
             switch.cancel();
         }
-        let point = self.mount_point();
-        let departure = mounting::unmount(&point)?;
-        mounting::remove_mount_point(&point)?;
-        Ok(departure)
+        self.mount().take_down()
     }
 
     fn abandon(&self) {
-        let point = self.mount_point();
-        if mount_table::at(&point).is_ok_and(|mount| mount.is_some_and(|mount| mount.kind == "xfs")) {
-            // If it cannot be stopped, unmounting writes everything back: slower, not wrong.
-            let _ = File::open(&point).map(|root| mounting::stop_xfs(&root));
-        }
+        self.mount().abandon();
     }
 
     fn remove(&self) -> Result<Departure, AgentError> {
@@ -160,28 +167,6 @@ impl Fragment for XfsImage {
     fn capacity(&self) -> Bytes {
         self.capacity
     }
-}
-
-/// Makes the file system. `-K`: a discard would give the reserved blocks back. The features are named because their
-/// defaults, which the size of the image depends on, differ between versions of `mkfs.xfs`.
-fn make_file_system(image: &Path, plan: ImagePlan) -> Result<(), AgentError> {
-    const PROGRAM: &str = "mkfs.xfs";
-    let failed = |error| AgentError::system("run mkfs.xfs on", image, error);
-    let program = find_mkfs_xfs().ok_or_else(|| failed(std::io::ErrorKind::NotFound.into()))?;
-    let mut command = Command::new(program);
-    command.args(["-q", "-f", "-K", "-m", "crc=1,finobt=1,reflink=1,rmapbt=0"]);
-    if plan.unsupported {
-        command.arg("--unsupported");
-    }
-    if let Some(log) = plan.log {
-        command.args(["-l".to_owned(), format!("size={}", log.0)]);
-    }
-    let output = command.arg(image).stdin(Stdio::null()).env("LC_ALL", "C").output().map_err(failed)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(AgentError::Program { program: PROGRAM, path: image.to_owned(), status: output.status, output: said })
 }
 
 fn free_bytes(file: &File) -> Result<Bytes, Errno> {

@@ -1,16 +1,17 @@
 //! Fragments: the piece of an instance on one storage node.
 //!
-//! Two forms: [`image::XfsImage`], which needs root and has a size that nobody can exceed, and
-//! [`directory::PlainDirectory`]. Both keep everything in the directory that the node reserves for the fragment, below
-//! a name that says whose it is:
+//! Three forms: [`image::XfsImage`] and [`volume::LvmVolume`], which need root and have a size that nobody can exceed, and
+//! [`directory::PlainDirectory`]. All have a directory that the node reserves for the fragment, and in it a name that says
+//! whose it is:
 //!
 //! ```text
 //! <directory>/instance-<id>-fragment-<id>/image.xfs     XFS image: the file system
-//! <directory>/instance-<id>-fragment-<id>/mount/        XFS image: where it is mounted while attached
+//! <directory>/instance-<id>-fragment-<id>/mount/        XFS image, volume: where it is mounted while attached
 //! <directory>/instance-<id>-fragment-<id>/root/         plain directory: the content
 //! ```
 //!
-//! A fragment is made when `image.xfs` or `root` exists, which is the last step of making it. Order in removing: unmount -
+//! A fragment is made when `image.xfs` or `root` exists, which is the last step of making it; a volume when it is in its
+//! group, which is the first: whoever makes volumes has to remember whether it came to the end. Order in removing: unmount -
 //! content - directory.
 //!
 //! The caller holds the instance's gate.
@@ -18,7 +19,10 @@
 pub(crate) mod directory;
 pub(crate) mod image;
 pub(crate) mod image_size;
+mod mkfs;
+mod mounted;
 pub(crate) mod place;
+pub(crate) mod volume;
 
 use crate::description::InstanceDescription;
 use crate::error::AgentError;
@@ -53,7 +57,9 @@ pub(crate) fn of_instance(description: &InstanceDescription, kind: FragmentKind)
     let one = |fragment: &crate::description::FragmentDescription| -> Box<dyn Fragment> {
         let place = place::Place::new(instance, fragment.id, &fragment.directory);
         match kind {
-            FragmentKind::XfsImage => Box::new(image::XfsImage::new(place, fragment.capacity)),
+            FragmentKind::XfsImage => {
+                Box::new(image::XfsImage::new(place, fragment.capacity, image::Room::Reserved))
+            }
             FragmentKind::Directory => Box::new(directory::PlainDirectory::new(place, fragment.capacity)),
         }
     };

@@ -78,6 +78,8 @@ impl Scene {
             pool: "pool".into(),
             directory: self.disk(number),
             kind: self.kind,
+            overcommit: false,
+            volume_group: None,
             capacity: Bytes(1 << 40),
             granularity: Bytes(MIB),
             listen: self.address(number).parse().unwrap(),

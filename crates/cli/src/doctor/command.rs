@@ -4,7 +4,7 @@ use super::controller;
 use super::finding::{Finding, Grade};
 use super::role::{Role, detect};
 use super::slurm_files::{SlurmFiles, node_names};
-use super::{clock, kernel, munge, nodes, ports, versions};
+use super::{clock, kernel, munge, nodes, ports, storage, versions};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::say;
@@ -40,6 +40,9 @@ fn findings(roles: &[Role]) -> Vec<Finding> {
         findings.push(munge::check());
     }
     findings.extend(roles.iter().flat_map(|role| kernel::check(*role)));
+    if roles.contains(&Role::Storage) {
+        findings.extend(storage::check());
+    }
     findings.extend(roles.iter().flat_map(|role| ports::check(*role)));
     let (finding, snapshot) = controller::check();
     findings.push(finding);

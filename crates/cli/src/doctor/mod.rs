@@ -14,4 +14,5 @@ pub mod ports;
 pub mod role;
 pub mod slurm;
 pub mod slurm_files;
+pub mod storage;
 pub mod versions;

@@ -1,7 +1,7 @@
 //! Forebay on a site: its programs and its files of configuration, as an administrator would write them.
 
 use super::etc::{Directories, write};
-use super::{BufferOptions, PoolOptions, SiteError};
+use super::{BufferOptions, FragmentKind, PoolOptions, SiteError};
 use crate::cluster::{Cluster, Host, HostId};
 use crate::process;
 use std::fmt::Write;
@@ -90,9 +90,10 @@ fn agent(host: &Host) -> String {
 }
 
 fn storage(host: &Host, pool: &PoolOptions, buffer: &BufferOptions) -> String {
+    let overcommit = if buffer.kind == FragmentKind::SparseImage { "overcommit = true\n" } else { "" };
     format!(
         "\n[storage]\npool = {:?}\ndirectory = {:?}\nkind = {:?}\ncapacity = {:?}\ngranularity = {:?}\n\
-         listen = \"{}:{SERVER_PORT}\"\n",
+         listen = \"{}:{SERVER_PORT}\"\n{overcommit}",
         pool.name,
         host.fragment(),
         buffer.kind.name(),

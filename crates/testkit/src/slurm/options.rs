@@ -51,6 +51,8 @@ pub struct PoolOptions {
 pub enum FragmentKind {
     /// An XFS image on a loop device, of exactly its size.
     Image,
+    /// The same, taking space only as it is written: larger than the disk of the machine that plays the site.
+    SparseImage,
     /// A directory, which counts.
     Directory,
 }
@@ -58,7 +60,7 @@ pub enum FragmentKind {
 impl FragmentKind {
     pub(super) fn name(self) -> &'static str {
         match self {
-            FragmentKind::Image => "image",
+            FragmentKind::Image | FragmentKind::SparseImage => "image",
             FragmentKind::Directory => "directory",
         }
     }

@@ -1,6 +1,7 @@
 //! Real images on real loop devices: these tests need root.
 
 use super::*;
+use crate::mount_table;
 use forebay_model::ids::{FragmentId, InstanceId};
 use forebay_model::units::MIB;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,9 +14,13 @@ struct Scratch {
 
 impl Scratch {
     fn new(capacity: u64) -> Scratch {
+        Scratch::with(capacity, Room::Reserved)
+    }
+
+    fn with(capacity: u64, room: Room) -> Scratch {
         let dir = tempfile::tempdir().unwrap();
         let place = Place::new(InstanceId(1), FragmentId(2), &dir.path().join("fragment"));
-        Scratch { fragment: XfsImage::new(place, Bytes(capacity)), _dir: dir }
+        Scratch { fragment: XfsImage::new(place, Bytes(capacity), room), _dir: dir }
     }
 }
 
@@ -111,6 +116,31 @@ fn no_room_is_said_with_figures_and_leaves_nothing() {
     let error = scratch.fragment.make().unwrap_err();
     let AgentError::NoRoom { wanted, free, .. } = error else { panic!("{error}") };
     assert!(wanted.0 > 1 << 50 && free.0 > 0 && free < wanted);
+    scratch.fragment.remove().unwrap();
+    assert!(!scratch.fragment.place.directory().exists());
+}
+
+#[test]
+fn a_sparse_image_is_larger_than_the_disk_and_takes_what_is_written() {
+    const LARGE: u64 = 1 << 42;
+    let scratch = Scratch::with(LARGE, Room::Sparse);
+    scratch.fragment.make().unwrap();
+    let taken = || std::fs::metadata(scratch.fragment.image()).unwrap().blocks() * 512;
+    let empty = taken();
+    assert!(empty < 1 << 30, "{empty} bytes of a new image are taken");
+    let root = scratch.fragment.bring_up().unwrap();
+    let space = rustix::fs::statvfs(&root).unwrap();
+    assert!(
+        space.f_bavail * space.f_frsize >= LARGE,
+        "what was promised can be stored, as far as it can tell"
+    );
+    assert!(scratch.fragment.switch.lock().unwrap().is_none(), "nothing keeps it from giving space back");
+    let file = File::create(root.join("file")).unwrap();
+    file.write_all_at(&vec![1; 32 << 20], 0).unwrap();
+    file.sync_all().unwrap();
+    drop(file);
+    let full = taken();
+    assert!(full >= empty + (31 << 20), "{empty} {full}");
     scratch.fragment.remove().unwrap();
     assert!(!scratch.fragment.place.directory().exists());
 }

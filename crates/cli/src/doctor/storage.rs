@@ -1,0 +1,104 @@
+//! What a storage node gives, by the configuration of its agent.
+
+use super::finding::Finding;
+use super::role::AGENT_FILE;
+use forebay_agent::daemon::{AgentConfig, StorageConfig};
+use forebay_model::units::Bytes;
+use std::path::Path;
+
+const SUBJECT: &str = "storage";
+
+/// Looks at `[storage]`, if there is one.
+pub fn check() -> Vec<Finding> {
+    if !Path::new(AGENT_FILE).exists() {
+        return Vec::new();
+    }
+    match AgentConfig::read(Path::new(AGENT_FILE)) {
+        Err(error) => {
+            vec![Finding::bad(SUBJECT, error.to_string(), format!("correct {AGENT_FILE}"))]
+        }
+        Ok(config) => config.storage.as_ref().map_or(Vec::new(), |storage| {
+            let disk = rustix::fs::statvfs(&storage.directory).ok();
+            let disk = disk.map(|space| Bytes(space.f_blocks.saturating_mul(space.f_frsize)));
+            judge(storage, disk, storage.check().err().map(|error| error.to_string()))
+        }),
+    }
+}
+
+/// `disk` is the size of the file system of the directory, `obstacle` what keeps fragments of the kind from being made.
+fn judge(storage: &StorageConfig, disk: Option<Bytes>, obstacle: Option<String>) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    if let Some(obstacle) = obstacle {
+        findings.push(Finding::bad(SUBJECT, obstacle, "install what is missing, or choose another kind"));
+    }
+    if let Some(warning) = storage.warning() {
+        let change = "set overcommit = false where jobs keep anything that they need";
+        findings.push(Finding::doubtful(SUBJECT, warning, change));
+    }
+    match disk {
+        _ if storage.volume_group.is_some() => {}
+        Some(disk) if disk < storage.capacity && !storage.overcommit => {
+            let found = format!(
+                "{} has {} bytes, and capacity promises {}",
+                storage.directory.display(),
+                disk.0,
+                storage.capacity.0
+            );
+            findings.push(Finding::doubtful(
+                SUBJECT,
+                found,
+                "set capacity to what jobs may have of the disk",
+            ));
+        }
+        Some(_) => {}
+        None => {
+            let found = format!("{} cannot be looked at", storage.directory.display());
+            findings.push(Finding::bad(SUBJECT, found, "mount the disk, or make the directory"));
+        }
+    }
+    if findings.is_empty() {
+        findings.push(Finding::good(SUBJECT, format!("{} gives {} bytes", storage.pool, storage.capacity.0)));
+    }
+    findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Grade;
+    use forebay_agent::daemon::StorageKind;
+    use std::time::Duration;
+
+    fn storage(kind: StorageKind, overcommit: bool) -> StorageConfig {
+        StorageConfig {
+            pool: "p".into(),
+            directory: "/ssd".into(),
+            kind,
+            overcommit,
+            volume_group: (kind == StorageKind::Lvm).then(|| "fast".into()),
+            capacity: Bytes(1000),
+            granularity: Bytes(10),
+            listen: "n:1".parse().unwrap(),
+            address: "n:1".parse().unwrap(),
+            socket: "/run/s".into(),
+            grace: Duration::from_secs(30),
+        }
+    }
+
+    #[test]
+    fn what_is_promised_is_compared_with_what_is_there() {
+        let grades = |storage: &StorageConfig, disk: Option<u64>, obstacle: Option<&str>| {
+            let findings = judge(storage, disk.map(Bytes), obstacle.map(str::to_owned));
+            findings.iter().map(|finding| finding.grade).collect::<Vec<_>>()
+        };
+        let (whole, sparse) = (storage(StorageKind::Image, false), storage(StorageKind::Image, true));
+        assert_eq!(grades(&whole, Some(1000), None), [Grade::Good]);
+        assert_eq!(grades(&whole, Some(999), None), [Grade::Doubtful]);
+        assert_eq!(grades(&whole, None, None), [Grade::Bad]);
+        assert_eq!(grades(&sparse, Some(999), None), [Grade::Doubtful]);
+        assert!(judge(&sparse, Some(Bytes(999)), None)[0].found.contains("overcommit = true"));
+        let volumes = storage(StorageKind::Lvm, false);
+        assert_eq!(grades(&volumes, Some(1), None), [Grade::Good]);
+        assert_eq!(grades(&volumes, Some(1), Some("no device mapper")), [Grade::Bad]);
+    }
+}
