@@ -64,6 +64,9 @@ pub struct StageReport {
     pub files: u64,
     /// Files already complete from an interrupted run of the same stage, left as they were.
     pub files_skipped: u64,
+    /// Their sizes.
+    #[serde(default)]
+    pub bytes_skipped: u64,
     /// Directories made or merged into.
     pub directories: u64,
     /// Symbolic links made.

@@ -3,6 +3,7 @@
 //! Plain data: made by the caller, only read here. [`StageOptions`] can travel between processes as JSON; the
 //! [`Tuning`] handle in it stays behind and starts afresh on the other side.
 
+use std::fs::File;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -92,6 +93,10 @@ pub struct StageOptions {
     /// Where to remember finished files, so that the next run of the same stage can skip them. Its directory must exist.
     #[serde(with = "crate::raw_path::optional")]
     pub journal: Option<PathBuf>,
+    /// The same as a file that is open already, for reading and appending: for who may not open it by its path. It stays when
+    /// the stage is complete, and is used instead of [`journal`](Self::journal).
+    #[serde(skip)]
+    pub journal_file: Option<Arc<File>>,
     /// How often a file that changes while it is copied is started again.
     pub changed_retries_max: u32,
     /// How many failed items and warnings are named; the others are only counted.
@@ -122,6 +127,7 @@ impl Default for StageOptions {
             durable: None,
             tolerate_errors: false,
             journal: None,
+            journal_file: None,
             changed_retries_max: 3,
             items_listed_max: 20,
             progress_interval_ms: 200,

@@ -103,6 +103,7 @@ pub fn due(run: &Run<'_>, entry: Entry, found: &Metadata, buffer: &mut Buffer) -
     }
     if is_complete(run, &entry, found) {
         run.account.files_skipped.add(1);
+        run.account.bytes_skipped.add(found.size);
         run.account.bytes_done.add(found.size);
         in_place(run, &entry, key, buffer);
         return None;

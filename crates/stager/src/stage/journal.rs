@@ -41,6 +41,8 @@ const GROUP_BYTES: usize = 16 * 1024;
 const GROUP_TIME: Duration = Duration::from_millis(100);
 /// The only form that is read; a journal of another is begun anew. 1 had a checksum in each line.
 const FORMAT: u32 = 2;
+/// How a journal is called in messages that has no path.
+const LENT: &str = "(open file)";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +50,13 @@ struct Header {
     forebay_stage: u32,
     identity: String,
     boot: Option<String>,
+}
+
+impl Header {
+    fn of(identity: u64, durable: bool) -> io::Result<Header> {
+        let boot = (!durable).then(boot).transpose()?;
+        Ok(Header { forebay_stage: FORMAT, identity: format!("{identity:016x}"), boot })
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -80,6 +89,8 @@ impl Record {
 /// See the module.
 pub struct Journal {
     path: PathBuf,
+    /// Somebody else opened it, and removes it.
+    is_lent: bool,
     known: HashSet<Record>,
     is_repeated: bool,
     written: Mutex<Written>,
@@ -103,16 +114,22 @@ impl Written {
 impl Journal {
     /// Opens the journal of a stage, or begins one. `durable` as the option of that name.
     pub fn open(path: &Path, identity: u64, durable: bool) -> Result<Self, ItemFailure> {
-        let header = Header {
-            forebay_stage: FORMAT,
-            identity: format!("{identity:016x}"),
-            boot: (!durable).then(boot).transpose().map_err(|error| unusable(path, &error))?,
-        };
-        Self::open_with(path, &header).map_err(|error| unusable(path, &error))
+        let open = || OpenOptions::new().read(true).append(true).create(true).open(path);
+        let journal = open().and_then(|file| Self::begin(path, file, &Header::of(identity, durable)?));
+        journal.map_err(|error| unusable(path, &error))
     }
 
-    fn open_with(path: &Path, header: &Header) -> io::Result<Self> {
-        let mut file = OpenOptions::new().read(true).append(true).create(true).open(path)?;
+    /// The same with a file that is open for reading and appending. It is never removed here.
+    pub fn of_file(file: &File, identity: u64, durable: bool) -> Result<Self, ItemFailure> {
+        let path = Path::new(LENT);
+        let journal = file.try_clone();
+        let journal = journal.and_then(|file| Self::begin(path, file, &Header::of(identity, durable)?));
+        let mut journal = journal.map_err(|error| unusable(path, &error))?;
+        journal.is_lent = true;
+        Ok(journal)
+    }
+
+    fn begin(path: &Path, mut file: File, header: &Header) -> io::Result<Self> {
         let is_repeated = file.metadata()?.len() > 0;
         let known = if !is_repeated { None } else { read(&file, header)? };
         let known = match known {
@@ -131,7 +148,8 @@ impl Journal {
             }
         };
         let written = Written { file, waiting: Vec::new(), since: Instant::now() };
-        Ok(Self { path: path.to_path_buf(), known, is_repeated, written: Mutex::new(written) })
+        let (path, written) = (path.to_path_buf(), Mutex::new(written));
+        Ok(Self { path, is_lent: false, known, is_repeated, written })
     }
 
     /// Whether nothing was finished before.
@@ -177,7 +195,9 @@ impl Journal {
 
     /// The stage is complete: nothing to remember. A journal that stays only costs the next run some look-ups.
     pub fn remove(&self) {
-        let _ = std::fs::remove_file(&self.path);
+        if !self.is_lent {
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 }
 
@@ -293,6 +313,21 @@ mod tests {
         std::fs::write(&path, "my thesis\n").unwrap();
         assert!(Journal::open(&path, 7, true).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"my thesis\n");
+    }
+
+    #[test]
+    fn a_journal_that_was_lent_is_used_and_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("journal");
+        let open = || OpenOptions::new().read(true).append(true).create(true).open(&path).unwrap();
+        let first = Journal::of_file(&open(), 7, true).unwrap();
+        assert!(!first.is_repeated());
+        first.add(Path::new("a"), &record("a", 1)).unwrap();
+        first.remove();
+        drop(first);
+        let again = Journal::of_file(&open(), 7, true).unwrap();
+        assert!(again.is_repeated() && again.has(&record("a", 1)));
+        assert!(Journal::of_file(&open(), 8, true).unwrap().is_empty(), "of another stage");
     }
 
     #[test]

@@ -66,8 +66,11 @@ impl<'r> Run<'r> {
     ) -> Result<Self, ItemFailure> {
         let identity = identity(request);
         let durable = options.is_durable(request.direction);
-        let journal =
-            options.journal.as_deref().map(|path| Journal::open(path, identity, durable)).transpose()?;
+        let journal = match (&options.journal_file, options.journal.as_deref()) {
+            (Some(file), _) => Some(Journal::of_file(file, identity, durable)?),
+            (None, Some(path)) => Some(Journal::open(path, identity, durable)?),
+            (None, None) => None,
+        };
         Ok(Self {
             request,
             options,
