@@ -95,9 +95,9 @@ impl Connection {
         server: u32,
         kind: ConnectionKind,
     ) -> Result<Connection, ConnectError> {
-        let address = &session.description.servers[server as usize];
+        let address = session.server(server);
         let patience = session.timeouts().connect;
-        let socket = session.adopt(Socket::connect(address, patience)?);
+        let socket = session.adopt(Socket::connect(&address, patience)?);
         let terms = Terms { boot: 0, incarnation: 0, servers: 0, position: 0, max_file_size: 0 };
         let mut connection = Connection {
             socket,

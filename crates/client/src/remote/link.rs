@@ -276,7 +276,7 @@ impl Link {
     }
 
     fn broken(&self, broken: Broken) -> ConnectError {
-        let address = self.session.description.servers[self.server as usize].tcp.clone();
+        let address = self.session.server(self.server).tcp;
         match broken {
             Broken::Connection(source) => ConnectError::Unreachable { address, source },
             Broken::Protocol(source) => ConnectError::Protocol { address, source },

@@ -187,6 +187,12 @@ impl Attached {
         self.observer.set(notices);
     }
 
+    /// From now on the servers are looked for there, in their order: connections that are made from here on go there. `false`: it
+    /// is another number of servers, and nothing was done.
+    pub fn move_servers(&self, servers: Vec<Address>) -> bool {
+        self.home.session.move_servers(servers)
+    }
+
     /// Limits and accounting of the namespace.
     pub fn status(&self) -> forebay_wire::Result<Status> {
         match self.home.ask(&MetadataRequest::Status)? {

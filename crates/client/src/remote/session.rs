@@ -3,7 +3,7 @@
 //! Closing is a flag first: nobody waits for a server any more. Then the sockets are shut down, which wakes those who
 //! read them.
 
-use super::description::{Description, Timeouts};
+use super::description::{Address, Description, Timeouts};
 use super::socket::Socket;
 use forebay_wire::message::{Role, SessionId};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 /// See the module.
 pub(crate) struct Session {
     pub(crate) description: Description,
+    /// Where the servers are now.
+    servers: Mutex<Vec<Address>>,
     pub(crate) role: Role,
     pub(crate) id: SessionId,
     /// Name of this machine.
@@ -25,6 +27,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(description: Description, role: Role) -> std::io::Result<Arc<Session>> {
         Ok(Arc::new(Session {
+            servers: Mutex::new(description.servers.clone()),
             description,
             role,
             id: SessionId(random()?),
@@ -37,6 +40,21 @@ impl Session {
 
     pub(crate) fn timeouts(&self) -> &Timeouts {
         &self.description.timeouts
+    }
+
+    /// Where a server is now.
+    pub(crate) fn server(&self, position: u32) -> Address {
+        self.servers.lock().unwrap_or_else(PoisonError::into_inner)[position as usize].clone()
+    }
+
+    /// From now on servers are looked for there. `false`: it is another number of them, and nothing was done.
+    pub(crate) fn move_servers(&self, servers: Vec<Address>) -> bool {
+        let mut known = self.servers.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_same_number = servers.len() == known.len();
+        if is_same_number {
+            *known = servers;
+        }
+        is_same_number
     }
 
     fn sockets(&self) -> MutexGuard<'_, Vec<Weak<Socket>>> {
