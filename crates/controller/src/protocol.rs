@@ -40,7 +40,7 @@ pub struct Saying {
 pub struct Secrets {
     /// Known to clients and servers of the instance: 64 hexadecimal digits.
     pub token: String,
-    /// Known to its servers only: 64 hexadecimal digits.
+    /// Known to its servers only: 64 hexadecimal digits. Empty for a node that serves no part of it.
     pub seal: String,
 }
 

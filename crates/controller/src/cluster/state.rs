@@ -108,6 +108,12 @@ impl State {
         })
     }
 
+    /// Whether a node holds a fragment of an instance.
+    pub fn is_served_by(&self, instance: InstanceId, node: &str) -> bool {
+        let mut fragments = self.links.fragments.of(&instance).filter_map(|id| self.tables.fragments.get(id));
+        fragments.any(|row| row.node == node)
+    }
+
     /// The rows.
     pub fn tables(&self) -> &Tables {
         &self.tables

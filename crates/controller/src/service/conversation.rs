@@ -307,7 +307,12 @@ async fn secrets(shared: &Shared, peer: Peer, parsed: &Parsed) -> Result<Respons
         let text = format!("node {node:?} has nothing to do with instance {instance}");
         return Err(Problem::new(StatusCode::FORBIDDEN, "not_allowed", text).into());
     }
-    let secrets = shared.secrets.of(instance);
+    let mut secrets = shared.secrets.of(instance);
+    let asked = node.clone();
+    // Who only mounts could do with the seal what no client may do: speak as a server to the other servers.
+    if !shared.commands.read(true, move |state, _| state.is_served_by(instance, &asked)).await? {
+        secrets.seal.clear();
+    }
     if matches!(peer, Peer::Local { .. }) {
         return Ok(json_of(&secrets));
     }

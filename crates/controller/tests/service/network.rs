@@ -1,7 +1,7 @@
 //! Over TCP a MUNGE credential says who asks, once, for one request.
 
 use crate::agent::Agent;
-use crate::place::{GRANULE, await_it, setup};
+use crate::place::{GRANULE, await_it, pre_run, setup};
 use crate::process::{Controller, Munged};
 use crate::raw::{Raw, as_user, exchange, request, tcp};
 use forebay_controller::client::{Address, Client, ClientError};
@@ -87,6 +87,26 @@ fn a_cluster_works_over_the_network() {
     assert!(log.contains("uid 1000: setup refused"), "{log}");
     assert!(log.contains("uid 1000: GET /v1/agents/s1/secrets/1 refused"), "{log}");
     assert!(!log.contains(&secrets.token) && !log.contains(&secrets.seal));
+}
+
+#[test]
+fn a_node_that_only_mounts_is_not_given_what_servers_know() {
+    let net = Net::new();
+    let client = net.client();
+    let start = |name: &str, capacity| Agent::start(client.clone(), name.into(), capacity);
+    let _agents = [start("s1", 4 * GRANULE), start("c1", 0), start("c2", 0)];
+    await_it("the agents are there", || client.snapshot().unwrap().nodes.len() == 3);
+    client.ask(&setup("1")).unwrap();
+    let refused = client.secrets("c1", InstanceId(1));
+    assert!(matches!(refused, Err(ClientError::Refused { kind, .. }) if kind == "not_allowed"), "not yet");
+    client.ask(&pre_run("1", &["c1"])).unwrap();
+    let (serving, mounting) =
+        (client.secrets("s1", InstanceId(1)).unwrap(), client.secrets("c1", InstanceId(1)));
+    let mounting = mounting.unwrap();
+    assert_eq!((serving.token.len(), serving.seal.len()), (64, 64));
+    assert_eq!((mounting.token == serving.token, mounting.seal.as_str()), (true, ""));
+    let refused = client.secrets("c2", InstanceId(1));
+    assert!(matches!(refused, Err(ClientError::Refused { kind, .. }) if kind == "not_allowed"));
 }
 
 #[test]
