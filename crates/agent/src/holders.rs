@@ -94,7 +94,8 @@ impl Holders {
     }
 }
 
-fn processes() -> impl Iterator<Item = u32> {
+/// The ids of all processes.
+pub(crate) fn processes() -> impl Iterator<Item = u32> {
     let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

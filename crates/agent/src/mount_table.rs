@@ -3,15 +3,39 @@
 //! Reading it touches no file system, so a dead FUSE mount cannot block or fail a look at it.
 
 use crate::error::AgentError;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "/proc/self/mountinfo";
 
+/// The number of a mount, the same in all mount namespaces. It is another's only after the mount is gone for everybody.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct MountId(u64);
+
+impl MountId {
+    /// Of the mounts that a `mountinfo` shows.
+    pub fn all(mountinfo: &Path) -> std::io::Result<BTreeSet<MountId>> {
+        let text = std::fs::read(mountinfo)?;
+        Ok(text.split(|byte| *byte == b'\n').filter_map(parse).map(|mount| mount.id).collect())
+    }
+
+    /// Of the mount that an open file is on; `fdinfo` is the file in `/proc` that says so.
+    pub fn of_fdinfo(fdinfo: &Path) -> Option<MountId> {
+        let text = std::fs::read_to_string(fdinfo).ok()?;
+        let line = text.lines().find_map(|line| line.strip_prefix("mnt_id:"))?;
+        line.trim().parse().ok().map(MountId)
+    }
+}
+
 /// One mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Mount {
+    /// Its number.
+    pub id: MountId,
     /// Where it is.
     pub point: PathBuf,
     /// Type of its file system, as `xfs` or `fuse.dwfs`.
@@ -42,10 +66,11 @@ pub(crate) fn below(directory: &Path) -> Result<Vec<PathBuf>, AgentError> {
 /// `36 35 98:0 /root /point opts shared:1 - type source superopts`; blanks in names are `\040`.
 fn parse(line: &[u8]) -> Option<Mount> {
     let mut words = line.split(|byte| *byte == b' ');
-    let point = path(words.nth(4)?);
+    let id = MountId(std::str::from_utf8(words.next()?).ok()?.parse().ok()?);
+    let point = path(words.nth(3)?);
     words.find(|word| *word == b"-")?;
     let kind = String::from_utf8_lossy(words.next()?).into_owned();
-    Some(Mount { point, kind, source: path(words.next()?) })
+    Some(Mount { id, point, kind, source: path(words.next()?) })
 }
 
 fn path(word: &[u8]) -> PathBuf {
@@ -84,6 +109,7 @@ mod tests {
     fn lines_are_taken_apart_and_names_unescaped() {
         let line = br"40 29 7:0 /a\040b /mnt/x\040y\134z rw,relatime shared:22 master:1 - xfs /dev/loop0 rw";
         let mount = parse(line).unwrap();
+        assert_eq!(mount.id, MountId(40));
         assert_eq!(mount.point, Path::new(r"/mnt/x y\z"));
         assert_eq!((mount.kind.as_str(), mount.source.as_path()), ("xfs", Path::new("/dev/loop0")));
         assert_eq!(parse(b"garbage"), None);

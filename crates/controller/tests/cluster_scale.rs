@@ -25,6 +25,7 @@ fn settings() -> Settings {
         workload_managers: BTreeSet::from([SLURM]),
         mount_root: "/mnt/dw".into(),
         pools: vec![("wlm_pool".into(), Bytes(GIB))],
+        policies: Default::default(),
         lost_after_s: limits::LOST_AFTER_S,
     }
 }

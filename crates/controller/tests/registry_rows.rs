@@ -22,6 +22,7 @@ fn settings() -> Settings {
         workload_managers: BTreeSet::from([SLURM]),
         mount_root: "/mnt/dw".into(),
         pools: vec![("main".into(), Bytes(GIB))],
+        policies: Default::default(),
         lost_after_s: limits::LOST_AFTER_S,
     }
 }

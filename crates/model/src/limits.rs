@@ -66,6 +66,30 @@ pub struct Policies {
     pub file_count: Policy,
 }
 
+/// What happens at each limit of an instance.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InstancePolicies {
+    /// More is written within the write window than allowed.
+    pub write_window: Policy,
+    /// A file grows beyond the largest size.
+    pub file_size: Policy,
+    /// More files are created than allowed.
+    pub file_count: Policy,
+}
+
+impl InstancePolicies {
+    /// Those of its namespaces.
+    pub fn of_namespaces(&self) -> Policies {
+        Policies { file_size: self.file_size, file_count: self.file_count }
+    }
+
+    /// Everything that goes beyond a limit is refused, and nothing logged.
+    pub fn are_usual(&self) -> bool {
+        *self == InstancePolicies::default()
+    }
+}
+
 /// How much may be written to a fragment within a span of time, to spare its disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -18,7 +18,7 @@ use super::config::{AgentConfig, StorageConfig};
 use super::duties::Duties;
 use super::error::TaskError;
 use super::node::{Node, Serving};
-use super::stages::Cancel;
+use super::stages::{Cancel, StageSpace, Staging};
 use super::targets::InstanceSecrets;
 use super::wear::Wear;
 use super::worker::note;
@@ -26,7 +26,7 @@ use crate::atomic_file;
 use crate::error::AgentError;
 use crate::process::lifelock::{self, LifeLock};
 use forebay_controller::client::{Client, ClientError, Heard, Orders};
-use forebay_controller::cluster::effect::{Order, Work};
+use forebay_controller::cluster::effect::{Named, Order, Work};
 use forebay_controller::cluster::event::{AgentMessage, Copied, Registering};
 use forebay_controller::cluster::row::TaskId;
 use forebay_model::ids::InstanceId;
@@ -145,6 +145,9 @@ impl Agent {
     pub fn run(mut self) -> Result<(), DaemonError> {
         if let Err(error) = self.shared.node.sweep_mounts() {
             self.shared.complain("mounts", &error.sentence());
+        }
+        if let Err(error) = self.shared.node.sweep_stages() {
+            self.shared.complain("stage", &error.sentence());
         }
         let (tried, is_tried) = channel();
         self.spawn("file server", move |shared| shared.keep_serving(&tried))?;
@@ -396,7 +399,15 @@ impl Shared {
                 node.make_fragment(*fragment, *instance, *bytes, *owner)?;
             }
             Work::Serve {
-                fragment, instance, owner, group, fragments, configurations, write_window, ..
+                fragment,
+                instance,
+                owner,
+                group,
+                fragments,
+                configurations,
+                write_window,
+                policies,
+                ..
             } => {
                 let serving = Serving {
                     fragment: *fragment,
@@ -406,6 +417,7 @@ impl Shared {
                     fragments,
                     configurations,
                     write_window: *write_window,
+                    policies: *policies,
                 };
                 node.serve(&serving, &self.secrets(*instance)?)?;
             }
@@ -414,12 +426,21 @@ impl Shared {
                 node.mount(*activation, path, target, &self.secrets(target.instance)?.token)?;
             }
             Work::Unmount { activation } => node.unmount(*activation)?,
-            Work::Stage { stage, uid, gid, target } => {
-                let token = self.secrets(target.instance)?.token;
-                return node.stage(task, stage, (*uid, *gid), target, &token, cancel).map(Some);
+            Work::Stage { stage, uid, gid, target, persistent, others } => {
+                let own = Named { persistent: persistent.clone(), target: target.clone() };
+                let named = std::iter::once(&own).chain(others);
+                let spaces = named.map(|one| self.stage_space(one)).collect::<Result<Vec<_>, _>>()?;
+                let staging = Staging { task, row: stage, uid: *uid, gid: *gid, spaces: &spaces };
+                return node.stage(&staging, cancel).map(Some);
             }
         }
         Ok(None)
+    }
+
+    fn stage_space(&self, named: &Named) -> Result<StageSpace, TaskError> {
+        let (persistent, target) = (named.persistent.clone(), named.target.clone());
+        let token = self.secrets(target.instance)?.token;
+        Ok(StageSpace { persistent, target, token })
     }
 
     fn secrets(&self, instance: InstanceId) -> Result<InstanceSecrets, TaskError> {

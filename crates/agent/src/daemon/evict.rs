@@ -32,7 +32,7 @@ pub(super) fn unmount(point: &Path, holders: Holding) -> Result<bool, TaskError>
     if holders == Holding::Kill {
         for round in 0..ROUNDS {
             let signal = if round == 0 { Signal::TERM } else { Signal::KILL };
-            end(&Holders::of_mount(point), signal);
+            end(&Holders::of_mount(point).processes, signal);
             if is_idle(point)? {
                 return Ok(false);
             }
@@ -60,9 +60,10 @@ fn is_idle(point: &Path) -> Result<bool, AgentError> {
     }
 }
 
-fn end(holders: &Holders, signal: Signal) {
+/// Sends a signal to processes and waits a while for their ends.
+pub(super) fn end(holders: &[u32], signal: Signal) {
     let own = std::process::id();
-    let others = holders.processes.iter().filter(|pid| **pid != own && **pid != INIT);
+    let others = holders.iter().filter(|pid| **pid != own && **pid != INIT);
     let processes: Vec<OwnedFd> = others.filter_map(|pid| send(*pid, signal)).collect();
     let begin = Instant::now();
     while begin.elapsed() < END_WAIT && !processes.iter().all(has_ended) {

@@ -9,6 +9,7 @@
 use super::config::StorageConfig;
 use super::control::{self, Answer, Request};
 use super::error::TaskError;
+use super::log_file;
 use super::state::{self, State};
 use super::tail::Tail;
 use super::worker::{self, Role, note, say_ready};
@@ -114,6 +115,7 @@ pub(super) fn ask(state: &State, request: Request) -> Result<(), TaskError> {
 /// The process.
 pub(super) fn run(root: &Path) -> Result<(), Box<dyn Error>> {
     let state = State::of(root);
+    log_file::keep(state.server_log())?;
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     // Modes are what callers say; a mask would change them.
     rustix::process::umask(rustix::fs::Mode::empty());

@@ -16,8 +16,9 @@
 //! - `disk_mark`: whether the disk is the right one.
 //! - `fragments`, `records`: space on the disks.
 //! - `file_server`, `control`: the process that serves it, and what it is told.
-//! - `mounts`, `evict`: mounts on client nodes, and who is in their way.
-//! - `stages`: copies.
+//! - `mounts`, `evict`, `left_mounts`: mounts on client nodes, and who is in their way.
+//! - `log_file`: logs within bounds.
+//! - `stages`, `stage_worker`: copies.
 //! - `duties`: which orders are worked on; pure.
 //! - `agent`: the conversation with the controller.
 //! - `wear`: what was written to the disk.
@@ -31,9 +32,12 @@ mod error;
 mod evict;
 mod file_server;
 mod fragments;
+mod left_mounts;
+mod log_file;
 mod mounts;
 mod node;
 mod records;
+mod stage_worker;
 mod stages;
 mod state;
 mod tail;
@@ -45,5 +49,5 @@ pub use agent::{Agent, DaemonError, Stop};
 pub use config::{AgentConfig, Holding, StorageConfig, StorageKind};
 pub use error::TaskError;
 pub use node::{Node, Serving};
-pub use stages::Cancel;
+pub use stages::{Cancel, StageSpace, Staging};
 pub use targets::InstanceSecrets;

@@ -3,12 +3,15 @@
 //! Order of events in mounting: `instance.toml`, `token` - `mount.json` - mount point - process, which attaches and mounts. In
 //! unmounting: who is in the way is ended or left ([`super::evict`]) - the mount leaves the tree - the process gives back what it
 //! holds and ends - mount point - directory. After a crash at any point the directory says what was to be where, and doing it
-//! again, or unmounting, finds the rest. A mount is there if its process lives and the mount table shows it: the mount itself is
+//! again, or unmounting, finds the rest. Mounting what is mounted tells the process to read `instance.toml` again (SIGHUP): where
+//! the servers are may have changed. A mount is there if its process lives and the mount table shows it: the mount itself is
 //! never asked, because its servers may be away.
 
 use super::config::Holding;
 use super::error::TaskError;
 use super::evict;
+use super::left_mounts;
+use super::log_file;
 use super::state::{self, State};
 use super::tail::Tail;
 use super::targets;
@@ -74,10 +77,12 @@ impl Mounts<'_> {
             path: path.clone(),
             source: targets::mount_source(target, home),
         };
-        if self.is_up(&record)? {
-            return Ok(());
-        }
+        let is_up = self.is_up(&record)?;
         targets::write_client(&directory, self.node, target, token)?;
+        if is_up {
+            // Its servers may be somewhere else now.
+            return Ok(lifelock::signal(&self.lock(activation), Signal::HUP)?);
+        }
         state::write(&directory.join("mount.json"), &record)?;
         self.clear(&record)?;
         mounting::make_mount_point(&path)?;
@@ -117,6 +122,7 @@ impl Mounts<'_> {
                 let problem = format!("has a mount of {:?} (type {})", found.source, found.kind);
                 return Err(TaskError::Foreign { path: point, problem });
             }
+            left_mounts::remember(&self.state.mount(record.activation), found.id)?;
             evict::detach(&point)?;
         }
         Ok(())
@@ -136,6 +142,9 @@ impl Mounts<'_> {
         let mut is_used = false;
         while is_in_table(&record)? {
             is_used |= evict::unmount(&point, self.holders)?;
+        }
+        if self.holders == Holding::Kill {
+            left_mounts::end_holders(&directory)?;
         }
         let is_left = is_used && self.holders == Holding::Leave;
         if !is_left && !lifelock::wait_for_end(&lock, END_WAIT)? {
@@ -199,16 +208,25 @@ pub(super) fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     };
     let record: MountRecord =
         state::read(&directory.join("mount.json"))?.ok_or("it is not said what is to be mounted")?;
-    let file = InstanceFile::read(&directory.join("instance.toml"))?;
+    log_file::keep(directory.join("log"))?;
+    let description = directory.join("instance.toml");
+    let file = InstanceFile::read(&description)?;
     // Before the mount, so that a signal that comes early is not lost. The terminal's are not for it.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     rustix::process::umask(rustix::fs::Mode::empty());
     let mounted = ClientMount::start(&file, &record.path, MountWishes { allow_other: true })?;
     say_ready();
-    let unmounter = mounted.unmounter();
+    let (unmounter, servers) = (mounted.unmounter(), mounted.servers());
     std::thread::Builder::new().name("signals".into()).spawn(move || {
-        for signal in signals.forever().filter(|signal| *signal == SIGTERM) {
-            if let Err(error) = unmounter.unmount() {
+        for signal in signals.forever() {
+            let done: Result<(), Box<dyn Error>> = match signal {
+                SIGTERM => unmounter.unmount().map(drop).map_err(Into::into),
+                SIGHUP => InstanceFile::read(&description)
+                    .and_then(|file| servers.move_to(&file))
+                    .map_err(Into::into),
+                _ => Ok(()),
+            };
+            if let Err(error) = done {
                 note(format_args!("signal {signal}: {error}"));
             }
         }

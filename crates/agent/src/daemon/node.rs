@@ -20,10 +20,10 @@ use crate::node::{InstanceConfig, NamespaceConfig, Owner};
 use crate::state_directory::remove_file;
 use forebay_controller::cluster::effect::{Part, Target, Use};
 use forebay_controller::cluster::event::{Copied, HeldFragment};
-use forebay_controller::cluster::row::{StageRow, TaskId};
+use forebay_controller::cluster::row::TaskId;
 use forebay_controller::request::WindowRequest;
 use forebay_model::ids::{ActivationId, FragmentId, InstanceId};
-use forebay_model::limits::{Policy, WriteWindow};
+use forebay_model::limits::{InstancePolicies, Policy, WriteWindow};
 use forebay_model::objects::AccessMode;
 use forebay_model::units::Bytes;
 use forebay_server::local::SpaceRule;
@@ -61,6 +61,8 @@ pub struct Serving<'a> {
     pub configurations: &'a [Use],
     /// How much may be written to the fragment.
     pub write_window: Option<WindowRequest>,
+    /// What happens at the limits.
+    pub policies: InstancePolicies,
 }
 
 impl Node {
@@ -148,7 +150,10 @@ impl Node {
             problem: format!("fragment {} is none of instance {}", serving.fragment, serving.instance),
         })?;
         let (root, is_hard) = self.disk()?.bring_up(serving.fragment)?;
-        let spec = |one: &Use| targets::namespace_spec(one.configuration, &one.access, one.layout);
+        let spec = |one: &Use| {
+            let policies = serving.policies.of_namespaces();
+            targets::namespace_spec(one.configuration, &one.access, one.layout, policies)
+        };
         let (private, shared): (Vec<&Use>, Vec<&Use>) =
             serving.configurations.iter().partition(|one| one.access.mode == AccessMode::Private);
         let namespace =
@@ -163,7 +168,7 @@ impl Node {
             token_file: self.state.token(serving.instance),
             seal_file: self.state.seal(serving.instance),
             final_wait: Duration::from_secs(targets::FINAL_S),
-            write_window: serving.write_window.map(window),
+            write_window: serving.write_window.map(|asked| window(asked, serving.policies.write_window)),
             namespaces: shared.iter().map(namespace).collect(),
             templates: private.iter().map(|one| spec(one)).collect(),
             owner: Some(Owner { uid: serving.owner, gid: serving.group }),
@@ -229,17 +234,8 @@ impl Node {
     }
 
     /// Copies as the user, unless that is done.
-    #[allow(clippy::too_many_arguments)]
-    pub fn stage(
-        &self,
-        task: TaskId,
-        row: &StageRow,
-        (uid, gid): (u32, u32),
-        target: &Target,
-        token: &str,
-        cancel: &Cancel,
-    ) -> Result<Copied, TaskError> {
-        self.stages().stage(Staging { task, row, uid, gid, target }, token, cancel)
+    pub fn stage(&self, staging: &Staging<'_>, cancel: &Cancel) -> Result<Copied, TaskError> {
+        self.stages().stage(staging, cancel)
     }
 
     /// A staging is not wanted, or its result was taken.
@@ -277,6 +273,11 @@ impl Node {
         Ok(foreign.or(held.first()).map(|record| record.registry.clone()))
     }
 
+    /// Removes what stagings left that nobody finished. For the start of an agent.
+    pub fn sweep_stages(&self) -> Result<(), TaskError> {
+        self.stages().sweep()
+    }
+
     /// Takes away what mounts left whose processes are dead. For the start of an agent, when no order is worked on.
     pub fn sweep_mounts(&self) -> Result<(), TaskError> {
         self.mounts().sweep()
@@ -288,7 +289,6 @@ impl Node {
     }
 }
 
-/// What is over the window is refused: on a cluster a disk is spared for others.
-fn window(asked: WindowRequest) -> WriteWindow {
-    WriteWindow { length_s: asked.length_s, multiplier: asked.multiplier, policy: Policy::Error }
+fn window(asked: WindowRequest, policy: Policy) -> WriteWindow {
+    WriteWindow { length_s: asked.length_s, multiplier: asked.multiplier, policy }
 }

@@ -8,15 +8,16 @@
 //! <state>/server/              of the file server: lock, server.json, config.json, control, log
 //! <state>/instances/<id>.*     what it serves: toml, token, seal
 //! <state>/mounts/<activation>/ mount.json, instance.toml, token, process, log
-//! <state>/stages/<task>/       stage.json, instance.toml, token, process, result.json, log
+//! <state>/stages/<task>/       stage.json, process, result.json, log; a directory for each instance: instance.toml, token
+//! <state>/journals/            files that stagings have finished
 //! ```
 //!
 //! For root alone: there are secrets in it.
 
 use crate::atomic_file::{self, Content};
 use crate::error::AgentError;
-use forebay_controller::cluster::row::TaskId;
-use forebay_model::ids::{ActivationId, InstanceId};
+use forebay_controller::cluster::row::{StageId, TaskId};
+use forebay_model::ids::{ActivationId, ConfigurationId, InstanceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::ErrorKind;
@@ -36,7 +37,8 @@ impl State {
     /// Makes the directories.
     pub fn open(root: &Path) -> Result<State, AgentError> {
         let state = State { root: root.to_owned() };
-        for directory in [state.server(), state.instances(), state.mounts(), state.stages()] {
+        for directory in [state.server(), state.instances(), state.mounts(), state.stages(), state.journals()]
+        {
             make_directory(&directory)?;
         }
         Ok(state)
@@ -118,6 +120,15 @@ impl State {
     /// The stagings that have a directory.
     pub fn staging(&self) -> Result<Vec<TaskId>, AgentError> {
         Ok(names(&self.stages())?.iter().filter_map(|name| name.parse().ok()).map(TaskId).collect())
+    }
+
+    pub fn journals(&self) -> PathBuf {
+        self.root.join("journals")
+    }
+
+    /// What a staging has finished in a configuration.
+    pub fn journal(&self, stage: StageId, configuration: ConfigurationId) -> PathBuf {
+        self.journals().join(format!("{}-{configuration}", stage.0))
     }
 
     pub fn incarnation(&self) -> PathBuf {

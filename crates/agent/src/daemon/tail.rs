@@ -27,6 +27,8 @@ impl Tail {
         let mut bytes = Vec::new();
         let read = File::open(log).and_then(|mut file| {
             let size = file.metadata()?.len();
+            // A log that was turned is new from its beginning.
+            let mark = if mark > size { 0 } else { mark };
             file.seek(SeekFrom::Start(mark.max(size.saturating_sub(BYTES_MAX))))?;
             file.take(BYTES_MAX).read_to_end(&mut bytes)
         });

@@ -12,6 +12,7 @@ use forebay_controller::cluster::effect::{FileLayout, Part, Target};
 use forebay_controller::request::AccessRequest;
 use forebay_model::ids::{ConfigurationId, InstanceId};
 use forebay_model::layout::LayoutChoice;
+use forebay_model::limits::Policies;
 use forebay_model::objects::AccessMode;
 use forebay_server::local::{Limits, NamespaceSpec};
 use std::fmt;
@@ -56,6 +57,7 @@ pub(super) fn namespace_spec(
     id: ConfigurationId,
     access: &AccessRequest,
     layout: FileLayout,
+    policies: Policies,
 ) -> NamespaceSpec {
     NamespaceSpec {
         name: namespace_name(id),
@@ -64,11 +66,7 @@ pub(super) fn namespace_spec(
             substripes: Some(layout.substripes),
             ..LayoutChoice::default()
         },
-        limits: Limits {
-            max_file_size: access.max_file_size,
-            max_files: access.max_files,
-            ..Limits::default()
-        },
+        limits: Limits { max_file_size: access.max_file_size, max_files: access.max_files, policies },
     }
 }
 

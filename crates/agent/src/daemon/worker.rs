@@ -6,12 +6,10 @@
 
 use super::error::TaskError;
 use super::tail::Tail;
-use super::{file_server, mounts, stages};
+use super::{file_server, log_file, mounts, stage_worker};
 use crate::error::AgentError;
 use std::ffi::OsString;
-use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader};
-use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -62,7 +60,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let done = match role.to_str() {
         Some("file-server") => file_server::run(directory),
         Some("mount") => mounts::run(directory),
-        Some("stage") => stages::run(directory),
+        Some("stage") => stage_worker::run(directory),
         _ => return usage(),
     };
     match done {
@@ -129,8 +127,7 @@ fn reap(mut child: Child) {
 }
 
 fn command(program: &Path, role: Role, directory: &Path, log: &Path) -> Result<Command, AgentError> {
-    let said = OpenOptions::new().append(true).create(true).mode(0o600).open(log);
-    let said = said.map_err(|error| AgentError::system("open", log, error))?;
+    let said = log_file::open(log).map_err(|error| AgentError::system("open", log, error))?;
     let mut command = Command::new(program);
     command.arg(SUBCOMMAND).arg(role.word()).arg(directory);
     // Nothing of the agent's environment reaches it; programs it runs come from the system.

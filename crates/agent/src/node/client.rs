@@ -38,7 +38,21 @@ pub struct ClientMount {
     mounted: Mounted,
     reporter: Reporter,
     volume: Arc<Volume>,
-    attached: Attached,
+    attached: Arc<Attached>,
+}
+
+/// Where the servers of a mount are; see [`ClientMount::servers`].
+pub struct Servers(Arc<Attached>);
+
+impl Servers {
+    /// From now on they are looked for where a file says. It has to be of the same instance.
+    pub fn move_to(&self, file: &InstanceFile) -> Result<(), NodeError> {
+        let servers = file.servers.iter().map(remote::address).collect();
+        if self.0.move_servers(servers) {
+            return Ok(());
+        }
+        Err(NodeError::OtherServers { path: file.source.clone(), servers: file.servers.len() })
+    }
 }
 
 /// Limits and accounting of the namespace that a file describes.
@@ -59,7 +73,7 @@ impl ClientMount {
         wishes: MountWishes,
     ) -> Result<ClientMount, NodeError> {
         let token = read_secret(&file.token_file)?;
-        let attached = remote::attach(file, token)?;
+        let attached = Arc::new(remote::attach(file, token)?);
         let mut options = MountOptions::named(format!("{}/{}", file.name, file.namespace));
         options.allow_other = wishes.allow_other || rustix::process::geteuid().is_root();
         options.cache = match file.cache {
@@ -83,6 +97,11 @@ impl ClientMount {
     /// For unmounting from another thread.
     pub fn unmounter(&self) -> Unmounter {
         self.mounted.unmounter()
+    }
+
+    /// For telling it, from another thread, that its servers are somewhere else.
+    pub fn servers(&self) -> Servers {
+        Servers(self.attached.clone())
     }
 
     /// Waits until the mount is gone, whoever removed it, and every request is served.

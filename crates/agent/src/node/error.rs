@@ -51,6 +51,16 @@ pub enum NodeError {
         /// What was expected.
         problem: String,
     },
+    /// An instance does not get more servers, or fewer.
+    #[error(
+        "{path:?} is refused: it names {servers} servers, which is another number than when the instance was attached"
+    )]
+    OtherServers {
+        /// The file.
+        path: PathBuf,
+        /// How many it names.
+        servers: usize,
+    },
     /// A secret that others can read or change.
     #[error(
         "{path:?} is refused: others than its owner may use it (mode {mode:04o}); expected is a file that only its owner \
@@ -216,6 +226,7 @@ impl NodeError {
             | NodeError::TooLarge { .. }
             | NodeError::Syntax { .. }
             | NodeError::Value { .. }
+            | NodeError::OtherServers { .. }
             | NodeError::Exposed { .. }
             | NodeError::Foreign { .. }
             | NodeError::Unusable { .. }

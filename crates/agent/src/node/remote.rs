@@ -45,6 +45,7 @@ pub(super) fn peers(
     })
 }
 
-fn address(server: &ServerAddress) -> Address {
+/// Where a server is.
+pub(super) fn address(server: &ServerAddress) -> Address {
     Address { tcp: server.address.to_string(), unix: server.socket.clone() }
 }

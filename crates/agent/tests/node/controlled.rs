@@ -6,7 +6,7 @@ use crate::{leaks, scene};
 use forebay_agent::daemon::{Agent, Stop, StorageKind};
 use forebay_controller::client::{Address, Client, ClientError};
 use forebay_controller::cluster::Answer;
-use forebay_controller::cluster::request::{Request, Setup, Space, Stage};
+use forebay_controller::cluster::request::{CreatePersistent, Request, Setup, Space, Stage};
 use forebay_controller::request::{StageDirection, StageKind};
 use forebay_controller::service::{Config, Service};
 use forebay_model::allocate::Strategy;
@@ -398,6 +398,101 @@ fn what_fails_is_said_in_a_sentence() {
     };
     assert!(text.contains(missing.to_str().unwrap()) && text.contains("does not exist"), "{text}");
     cluster.ask(verb("hurry", "1"));
+    cluster.assert_nothing_is_left();
+}
+
+/// The controller tells mounts of the new addresses that the agents register with.
+#[test]
+fn a_job_goes_on_when_its_file_servers_move() {
+    let mut cluster = Cluster::new(StorageKind::Directory);
+    let back = cluster.pfs("back");
+    let stages = vec![stage(StageDirection::Out, StageKind::Directory, &back, "out")];
+    cluster.ask(cluster.setup("1", AccessMode::Striped, stages));
+    cluster.ask(verb("pre_run", "1"));
+    fs::create_dir(cluster.mount("1").join("out")).unwrap();
+    let open = fs::File::create(cluster.mount("1").join("out/result")).unwrap();
+    use std::os::unix::fs::FileExt;
+    let (half, content) = (content().len() / 2, content());
+    open.write_all_at(&content[..half], 0).unwrap();
+    for number in STORAGE {
+        cluster.kill(number);
+        leaks::kill_with(&cluster.scene.path(&format!("state{number}")), "file-server");
+    }
+    cluster.scene.move_servers();
+    let writer = std::thread::spawn({
+        let content = content.clone();
+        move || open.write_all_at(&content[half..], half as u64).and_then(|()| open.sync_all())
+    });
+    STORAGE.iter().for_each(|number| cluster.start(*number));
+    writer.join().unwrap().unwrap();
+    cluster.ask(verb("post_run", "1"));
+    cluster.ask(verb("data_out", "1"));
+    cluster.ask(verb("teardown", "1"));
+    assert!(fs::read(back.join("result")).unwrap() == content);
+    cluster.assert_nothing_is_left();
+}
+
+/// Lists name the job's own space and a persistent instance; one of them lies in the latter, where the job wrote it.
+#[test]
+fn a_job_stages_from_and_into_a_persistent_instance() {
+    let cluster = Cluster::new(StorageKind::Directory);
+    let (source, back) = (cluster.pfs("source"), cluster.pfs("back"));
+    let Request::Setup(Setup { space, .. }) = cluster.setup("0", AccessMode::Striped, Vec::new()) else {
+        unreachable!()
+    };
+    cluster.ask(Request::CreatePersistent(CreatePersistent {
+        name: "mine".into(),
+        creator: "CLI".into(),
+        owner: OWNER.0,
+        group: OWNER.1,
+        space: space.unwrap(),
+    }));
+    for name in ["a", "b", "c"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    let (from, to, list) = (source.display(), back.display(), source.join("list"));
+    fs::write(&list, format!("{from}/a $DW_JOB_STRIPED/a\n{from}/b $DW_PERSISTENT_STRIPED_mine/b\n"))
+        .unwrap();
+    let persistent = |stage: Stage| Stage { persistent: Some("mine".into()), ..stage };
+    let mut inside = persistent(stage(StageDirection::Out, StageKind::List, Path::new("/"), "lists/out"));
+    inside.pfs.clear();
+    let stages = vec![
+        stage(StageDirection::In, StageKind::List, &list, ""),
+        persistent(stage(StageDirection::In, StageKind::File, &source.join("c"), "c")),
+        inside,
+    ];
+    let setup = |attach: &[&str], stages: &[Stage]| {
+        let Request::Setup(setup) = cluster.setup("1", AccessMode::Striped, stages.to_vec()) else {
+            unreachable!()
+        };
+        Request::Setup(Setup { attach: attach.iter().map(ToString::to_string).collect(), ..setup })
+    };
+    let refused = |request: &Request| match cluster.client().ask(request) {
+        Err(ClientError::Refused { text, .. }) => text,
+        other => panic!("{other:?}"),
+    };
+    let text = refused(&setup(&[], &stages));
+    assert!(
+        text.contains("$DW_PERSISTENT_STRIPED_mine") && text.contains("#DW persistentdw name=mine"),
+        "{text}"
+    );
+    cluster.ask(setup(&["mine"], &stages));
+    cluster.ask(verb("data_in", "1"));
+    cluster.ask(verb("pre_run", "1"));
+    let own = cluster.mount("1");
+    let mine = cluster.scene.path("mnt/batch/mine_1_striped_scratch");
+    assert_eq!(fs::read_to_string(own.join("a")).unwrap(), "a");
+    assert_eq!(fs::read_to_string(mine.join("b")).unwrap(), "b");
+    assert_eq!(fs::read_to_string(mine.join("c")).unwrap(), "c");
+    fs::create_dir(mine.join("lists")).unwrap();
+    let lines = format!("$DW_JOB_STRIPED/a {to}/a\n$DW_PERSISTENT_STRIPED_mine/b {to}/b\n");
+    fs::write(mine.join("lists/out"), lines).unwrap();
+    cluster.ask(verb("post_run", "1"));
+    cluster.ask(verb("data_out", "1"));
+    cluster.ask(verb("teardown", "1"));
+    assert_eq!(fs::read_to_string(back.join("a")).unwrap(), "a");
+    assert_eq!(fs::read_to_string(back.join("b")).unwrap(), "b");
+    cluster.ask(verb("teardown", "mine"));
     cluster.assert_nothing_is_left();
 }
 

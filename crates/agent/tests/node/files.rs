@@ -133,6 +133,7 @@ fn a_configuration_that_comes_later_disturbs_nobody() {
                 fragments: &scene.parts(INSTANCE),
                 configurations,
                 write_window: None,
+                policies: Default::default(),
             };
             let node = scene.node(number);
             let bytes = forebay_model::units::Bytes(SIZE);

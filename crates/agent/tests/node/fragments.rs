@@ -110,6 +110,7 @@ fn what_cannot_be_is_refused() {
         fragments: &scene.parts(INSTANCE),
         configurations: &uses(),
         write_window: None,
+        policies: Default::default(),
     };
     let error = node.serve(&serving, &secrets(INSTANCE)).unwrap_err();
     assert!(matches!(error, TaskError::NotHere { .. }), "{error}");

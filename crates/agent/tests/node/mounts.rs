@@ -75,6 +75,128 @@ fn a_mount_whose_process_died_is_not_held_and_made_again() {
     scene.tear_down(INSTANCE);
 }
 
+/// With the mount still at its path, and after another one has taken its place.
+#[test]
+fn who_is_in_a_dead_mount_is_ended_too() {
+    for again in [false, true] {
+        let scene = Scene::new(StorageKind::Directory);
+        scene.set_up(INSTANCE);
+        let (node, point) = (scene.node(2), scene.mount_point("1"));
+        let (target, token) = (scene.striped(INSTANCE), secrets(INSTANCE).token);
+        node.mount(ACTIVATION, &point, &target, &token).unwrap();
+        let mut inside = holder(&point);
+        let file = fs::File::create(Path::new(&point).join("open")).unwrap();
+        let mut reader = Command::new("sh");
+        reader.args(["-c", "trap '' TERM; while :; do sleep 1; done"]).stdin(Stdio::from(file));
+        let mut reader = reader.spawn().unwrap();
+        // One that has nothing to do with it.
+        let mut other = holder("/");
+        leaks::kill_with(&scene.path("state2"), "mount");
+        if again {
+            node.mount(ACTIVATION, &point, &target, &token).unwrap();
+            fs::write(Path::new(&point).join("file"), "x").unwrap();
+            assert!(inside.try_wait().unwrap().is_none(), "the activation has not ended");
+        }
+        node.unmount(ACTIVATION).unwrap();
+        let ended = [&mut inside, &mut reader, &mut other].map(|one| one.try_wait().unwrap().is_some());
+        for mut one in [inside, reader, other] {
+            let _ = one.kill();
+            one.wait().unwrap();
+        }
+        assert_eq!(ended, [true, true, false], "mounted again: {again}");
+        assert!(!Path::new(&point).exists());
+        scene.tear_down(INSTANCE);
+    }
+}
+
+#[test]
+fn or_left_in_it() {
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let config = AgentConfig { holders: Holding::Leave, ..scene.config(2) };
+    let (node, point) = (scene.node_with(config), scene.mount_point("1"));
+    let (target, token) = (scene.striped(INSTANCE), secrets(INSTANCE).token);
+    node.mount(ACTIVATION, &point, &target, &token).unwrap();
+    let mut holder = holder(&point);
+    leaks::kill_with(&scene.path("state2"), "mount");
+    node.mount(ACTIVATION, &point, &target, &token).unwrap();
+    node.unmount(ACTIVATION).unwrap();
+    let is_left = holder.try_wait().unwrap().is_none();
+    holder.kill().unwrap();
+    holder.wait().unwrap();
+    assert!(is_left);
+    scene.tear_down(INSTANCE);
+}
+
+#[test]
+fn a_log_that_grows_too_large_is_turned_while_its_process_runs() {
+    use std::io::{Read, Write};
+    const LARGE: usize = (1 << 20) + 1;
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let server = scene.path("state0/server");
+    let complain = |word: &str| {
+        let mut stream = std::os::unix::net::UnixStream::connect(server.join("control")).unwrap();
+        writeln!(stream, "{{\"{word}\"}}").unwrap();
+        let _ = stream.read(&mut [0]);
+    };
+    let words = |name: &str| fs::read_to_string(server.join(name)).unwrap_or_default();
+    complain("first");
+    wait_until("it is said", || words("log").contains("control: "));
+    for turn in 1..7 {
+        let mut log = fs::OpenOptions::new().append(true).open(server.join("log")).unwrap();
+        log.write_all(format!("{turn}{}\n", "x".repeat(LARGE)).as_bytes()).unwrap();
+        wait_until("it is turned", || {
+            fs::metadata(server.join("log")).is_ok_and(|log| log.len() < LARGE as u64)
+        });
+        complain("more");
+        wait_until("the new one is written", || words("log").contains("control: "));
+    }
+    let mut names: Vec<String> = fs::read_dir(&server)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.retain(|name| name.starts_with("log"));
+    names.sort();
+    assert_eq!(names, ["log", "log.1", "log.2", "log.3", "log.4"]);
+    assert!(words("log.1").contains("6xxx") && words("log.4").contains("3xxx"));
+    scene.tear_down(INSTANCE);
+}
+
+#[test]
+fn a_mount_follows_its_servers_to_other_addresses() {
+    use std::os::unix::fs::FileExt;
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let (node, point) = (scene.node(2), scene.mount_point("1"));
+    let token = secrets(INSTANCE).token;
+    node.mount(ACTIVATION, &point, &scene.striped(INSTANCE), &token).unwrap();
+    let file = fs::File::create(Path::new(&point).join("file")).unwrap();
+    const PIECE: u64 = 300_000;
+    let write = |number: u64| file.write_all_at(&vec![number as u8; PIECE as usize], number * PIECE).unwrap();
+    (0..10).for_each(write);
+    for number in STORAGE {
+        leaks::kill_with(&scene.path(&format!("state{number}")), "file-server");
+    }
+    scene.move_servers();
+    std::thread::scope(|scope| {
+        // It waits for its servers.
+        let writer = scope.spawn(|| (10..20).for_each(write));
+        STORAGE.iter().for_each(|number| scene.serve(INSTANCE, *number));
+        node.mount(ACTIVATION, &point, &scene.striped(INSTANCE), &token).unwrap();
+        writer.join().unwrap();
+    });
+    file.sync_all().unwrap();
+    let read = fs::read(Path::new(&point).join("file")).unwrap();
+    assert!((0..20).all(|number| {
+        read[(number * PIECE) as usize..][..PIECE as usize].iter().all(|b| *b == number as u8)
+    }));
+    assert_eq!(leaks::with(&scene.path("state2"), "mount").len(), 1);
+    node.unmount(ACTIVATION).unwrap();
+    scene.tear_down(INSTANCE);
+    scene.assert_disks_are_empty();
+}
+
 #[test]
 fn what_stands_at_the_path_is_neither_hidden_nor_removed() {
     let scene = Scene::new(StorageKind::Directory);

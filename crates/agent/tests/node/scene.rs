@@ -2,11 +2,12 @@
 
 use crate::{leaks, roles};
 use forebay_agent::daemon::{
-    AgentConfig, Holding, InstanceSecrets, Node, Serving, StorageConfig, StorageKind,
+    AgentConfig, Holding, InstanceSecrets, Node, Serving, StageSpace, StorageConfig, StorageKind,
 };
 use forebay_controller::cluster::effect::{FileLayout, Part, Target, Use};
 use forebay_controller::request::AccessRequest;
 use forebay_model::ids::*;
+use forebay_model::limits::InstancePolicies;
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::units::{Bytes, MIB};
 use std::net::TcpListener;
@@ -38,8 +39,7 @@ impl Scene {
         for node in STORAGE {
             std::fs::create_dir_all(root.join(format!("disk{node}"))).unwrap();
         }
-        let ports: Vec<String> = STORAGE.iter().map(|_| free_port().to_string()).collect();
-        std::fs::write(root.join("ports"), ports.join(" ")).unwrap();
+        write_ports(&root);
         let kind_word = if kind == StorageKind::Image { "image" } else { "directory" };
         std::fs::write(root.join("kind"), kind_word).unwrap();
         Scene { root, owned: true, kind }
@@ -67,6 +67,11 @@ impl Scene {
     fn address(&self, number: u64) -> String {
         let ports = std::fs::read_to_string(self.path("ports")).unwrap();
         format!("127.0.0.1:{}", ports.split(' ').nth(number as usize).unwrap())
+    }
+
+    /// From now on the file servers of all nodes listen on other ports.
+    pub fn move_servers(&self) {
+        write_ports(&self.root);
     }
 
     fn socket(&self, number: u64) -> PathBuf {
@@ -134,6 +139,7 @@ impl Scene {
             fragments: &self.parts(instance),
             configurations: &uses(),
             write_window: None,
+            policies: InstancePolicies::default(),
         };
         self.node(number).serve(&serving, &secrets(instance)).unwrap();
     }
@@ -156,6 +162,12 @@ impl Scene {
             fragments: self.parts(instance),
             layout: FileLayout { stripe_bytes: Bytes(MIB), substripes: 1 },
         }
+    }
+
+    /// An instance as stagings name it.
+    pub fn space(&self, instance: InstanceId, persistent: Option<&str>) -> StageSpace {
+        let (target, token) = (self.striped(instance), secrets(instance).token);
+        StageSpace { persistent: persistent.map(Into::into), target, token }
     }
 
     /// What one client has for itself.
@@ -200,6 +212,11 @@ impl Drop for Scene {
             eprintln!("{:?} could not be removed: {error}", self.root);
         }
     }
+}
+
+fn write_ports(root: &Path) {
+    let ports: Vec<String> = STORAGE.iter().map(|_| free_port().to_string()).collect();
+    std::fs::write(root.join("ports"), ports.join(" ")).unwrap();
 }
 
 /// A port that nobody has, and nobody is given while the test runs: below those of connections that go out, and another

@@ -2,11 +2,11 @@
 
 use crate::leaks;
 use crate::scene::*;
-use forebay_agent::daemon::{Cancel, StorageKind, TaskError};
+use forebay_agent::daemon::{Cancel, StageSpace, Staging, StorageKind, TaskError};
 use forebay_controller::cluster::event::Copied;
 use forebay_controller::cluster::row::{StageId, StageOutcome, StageRow, TaskId};
 use forebay_controller::request::{StageDirection, StageKind};
-use forebay_model::ids::{ActivationId, SessionId};
+use forebay_model::ids::{ActivationId, InstanceId, SessionId};
 use forebay_model::units::Bytes;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
@@ -29,8 +29,18 @@ fn row(direction: StageDirection, kind: StageKind, pfs: &Path, inside: &str) -> 
 }
 
 fn stage(scene: &Scene, task: u64, row: &StageRow) -> Result<Copied, TaskError> {
-    let (target, token) = (scene.striped(INSTANCE), secrets(INSTANCE).token);
-    scene.node(0).stage(TaskId(task), row, OWNER, &target, &token, &Cancel::default())
+    stage_with(scene, task, row, &[scene.space(INSTANCE, None)], &Cancel::default())
+}
+
+fn stage_with(
+    scene: &Scene,
+    task: u64,
+    row: &StageRow,
+    spaces: &[StageSpace],
+    cancel: &Cancel,
+) -> Result<Copied, TaskError> {
+    let (uid, gid) = OWNER;
+    scene.node(0).stage(&Staging { task: TaskId(task), row, uid, gid, spaces }, cancel)
 }
 
 /// A directory of the owner on the parallel file system.
@@ -52,7 +62,7 @@ fn trees_files_and_lists_go_in_and_out_as_the_user() {
     fs::write(source.join("large"), &content).unwrap();
     fs::write(source.join("sub/small"), "small").unwrap();
     let tree = row(StageDirection::In, StageKind::Directory, &source, "in");
-    let done = Copied { files: 2, bytes: Bytes(content.len() as u64 + 5) };
+    let done = Copied { files: 2, bytes: Bytes(content.len() as u64 + 5), skipped: 0 };
     assert_eq!(stage(&scene, 1, &tree).unwrap(), done);
     fs::remove_dir_all(&source).unwrap();
     assert_eq!(stage(&scene, 1, &tree).unwrap(), done, "what is done is answered again");
@@ -139,13 +149,12 @@ fn a_staging_outlives_its_agent_and_is_stopped_when_it_is_not_wanted() {
     let fifo = source.join("list");
     assert!(std::process::Command::new("mkfifo").arg(&fifo).status().unwrap().success());
     let endless = row(StageDirection::In, StageKind::List, &fifo, "");
-    let (target, token) = (scene.striped(INSTANCE), secrets(INSTANCE).token);
+    let spaces = [scene.space(INSTANCE, None)];
     let cancel = Cancel::default();
     std::thread::scope(|scope| {
         let work = |task| {
-            let (node, cancel) = (scene.node(0), cancel.clone());
-            let (endless, target, token) = (&endless, &target, &token);
-            scope.spawn(move || node.stage(TaskId(task), endless, OWNER, target, token, &cancel))
+            let (scene, cancel, endless, spaces) = (&scene, cancel.clone(), &endless, &spaces);
+            scope.spawn(move || stage_with(scene, task, endless, spaces, &cancel))
         };
         let first = work(1);
         wait_until("it runs", || leaks::with(&scene.path("state0"), "stage").len() == 1);
@@ -175,23 +184,147 @@ fn uid_of(pid: u32) -> u32 {
     line.split_whitespace().next().unwrap_or("0").parse().unwrap()
 }
 
+/// Files of the user, so many that copying them takes longer than a journal needs to begin. Answers how many, and their bytes.
+fn many_files(directory: &Path) -> (u64, u64) {
+    const FILES: u32 = 2_500;
+    let mut bytes = 0;
+    for number in 0..FILES {
+        if number % 500 == 0 {
+            fs::create_dir(directory.join(format!("d{}", number / 500))).unwrap();
+        }
+        let content: Vec<u8> = (0..8_000 + number).map(|n| (n.wrapping_mul(number + 7) >> 3) as u8).collect();
+        bytes += content.len() as u64;
+        fs::write(directory.join(format!("d{}/{number}", number / 500)), content).unwrap();
+    }
+    (u64::from(FILES), bytes)
+}
+
+fn assert_same(one: &Path, other: &Path) {
+    let same = std::process::Command::new("diff").arg("-r").args([one, other]).status().unwrap();
+    assert!(same.success(), "{one:?} and {other:?} differ");
+}
+
+/// Lines of a staging's journal: a heading, and one for each finished file.
+fn journal(scene: &Scene) -> u64 {
+    let text = fs::read_to_string(scene.path("state0/journals/1-7")).unwrap_or_default();
+    text.lines().count().saturating_sub(1) as u64
+}
+
+/// Kills the process of a staging again and again, whenever it has finished more files; answers what the staging did at
+/// last, and how many files were finished at the last kill.
+fn stage_with_kills(scene: &Scene, task: u64, row: &StageRow, kills: usize) -> (Copied, u64) {
+    let mut finished = 0;
+    let done = std::thread::scope(|scope| {
+        let staging = scope.spawn(|| stage(scene, task, row));
+        for _ in 0..kills {
+            wait_until("it has finished more files", || {
+                staging.is_finished() || (journal(scene) > finished && is_staging(scene))
+            });
+            if staging.is_finished() {
+                break;
+            }
+            leaks::kill_with(&scene.path("state0"), "stage");
+            finished = journal(scene);
+        }
+        staging.join().unwrap().unwrap()
+    });
+    (done, finished)
+}
+
+fn is_staging(scene: &Scene) -> bool {
+    !leaks::with(&scene.path("state0"), "stage").is_empty()
+}
+
+/// More kills than a staging has tries: those that finished files do not count.
 #[test]
-fn a_killed_copy_is_begun_again() {
+fn a_killed_copy_goes_on_after_what_was_finished() {
+    const KILLS: usize = 5;
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let (source, back) = (pfs(&scene, "source"), pfs(&scene, "back"));
+    let files = many_files(&source);
+    let ways = [
+        row(StageDirection::In, StageKind::Directory, &source, "in"),
+        row(StageDirection::Out, StageKind::Directory, &back, "in"),
+    ];
+    for (task, row) in (1..).zip(&ways) {
+        let (done, finished) = stage_with_kills(&scene, task, row, KILLS);
+        println!("{:?}: {done:?}, {finished} were finished at the last kill", row.direction);
+        assert!(finished > 0, "it was killed in the middle");
+        assert_eq!((done.files, done.bytes), (files.0, Bytes(files.1)));
+        assert!(done.skipped >= finished && done.skipped <= files.0, "{done:?}, {finished}");
+        scene.node(0).forget_stage(TaskId(task)).unwrap();
+        assert_eq!(
+            fs::read_dir(scene.path("state0/journals")).unwrap().count(),
+            0,
+            "what is done needs no journal"
+        );
+    }
+    assert_same(&source, &back);
+    scene.tear_down(INSTANCE);
+}
+
+#[test]
+fn a_staging_that_failed_goes_on_as_another_task() {
     let scene = Scene::new(StorageKind::Directory);
     scene.set_up(INSTANCE);
     let source = pfs(&scene, "source");
-    for number in 0..300 {
-        fs::write(source.join(number.to_string()), vec![number as u8; 20_000]).unwrap();
-    }
+    let files = many_files(&source);
+    let unreadable = source.join("d4/2499");
+    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o000)).unwrap();
     let tree = row(StageDirection::In, StageKind::Directory, &source, "in");
-    let done = std::thread::scope(|scope| {
-        let staging = scope.spawn(|| stage(&scene, 1, &tree));
-        wait_until("it runs", || {
-            staging.is_finished() || !leaks::with(&scene.path("state0"), "stage").is_empty()
-        });
-        leaks::kill_with(&scene.path("state0"), "stage");
-        staging.join().unwrap().unwrap()
-    });
-    assert_eq!((done.files, done.bytes), (300, Bytes(300 * 20_000)));
+    let error = stage(&scene, 1, &tree).unwrap_err().to_string();
+    assert!(error.contains("no permission to read"), "{error}");
+    let finished = journal(&scene);
+    scene.node(0).forget_stage(TaskId(1)).unwrap();
+    fs::set_permissions(&unreadable, fs::Permissions::from_mode(0o644)).unwrap();
+    let done = stage(&scene, 2, &tree).unwrap();
+    println!("{done:?}, {finished} were finished");
+    assert_eq!((done.files, done.bytes), (files.0, Bytes(files.1)));
+    assert!(finished > 0 && done.skipped >= finished, "{done:?}, {finished}");
     scene.tear_down(INSTANCE);
+}
+
+#[test]
+fn lists_name_several_instances_and_lie_in_one_of_them() {
+    const OTHER: InstanceId = InstanceId(43);
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    scene.set_up(OTHER);
+    let (source, back) = (pfs(&scene, "source"), pfs(&scene, "back"));
+    let spaces = [scene.space(INSTANCE, None), scene.space(OTHER, Some("mine"))];
+    let copy = |task, row: &StageRow, spaces: &[StageSpace]| {
+        stage_with(&scene, task, row, spaces, &Cancel::default())
+    };
+    for name in ["a", "b"] {
+        fs::write(source.join(name), name).unwrap();
+    }
+    let list = source.join("list");
+    let from = source.display();
+    let lines = format!("{from}/a $DW_JOB_STRIPED/a\n{from}/b $DW_PERSISTENT_STRIPED_mine/sub/b\n");
+    fs::write(&list, lines).unwrap();
+    let into = row(StageDirection::In, StageKind::List, &list, "");
+    assert_eq!(copy(1, &into, &spaces).unwrap(), Copied { files: 2, bytes: Bytes(2), skipped: 0 });
+    // A list that lies in the persistent instance, and names both.
+    let to = back.display();
+    let lines = format!("$DW_JOB_STRIPED/a {to}/a\n$DW_PERSISTENT_STRIPED_mine/sub/b {to}/b\n");
+    fs::write(source.join("out"), lines).unwrap();
+    let reversed = [spaces[1].clone(), spaces[0].clone()];
+    copy(2, &row(StageDirection::In, StageKind::File, &source.join("out"), "lists/out"), &reversed).unwrap();
+    let mut out = row(StageDirection::Out, StageKind::List, Path::new("/"), "lists/out");
+    out.pfs.clear();
+    assert_eq!(copy(3, &out, &reversed).unwrap().files, 2);
+    assert_eq!(fs::read_to_string(back.join("a")).unwrap(), "a");
+    assert_eq!(fs::read_to_string(back.join("b")).unwrap(), "b");
+    // What is not there, and what nobody attached.
+    let error = copy(4, &out, &spaces).unwrap_err().to_string();
+    assert!(error.starts_with("$DW_JOB_STRIPED/lists/out: the list cannot be read: no such file"), "{error}");
+    let error = copy(5, &out, &reversed[..1]).unwrap_err().to_string();
+    assert!(error.contains("$DW_JOB_STRIPED") && error.contains("lists/out"), "{error}");
+    let missing = row(StageDirection::Out, StageKind::File, &back.join("c"), "c");
+    let error = copy(6, &missing, &reversed[..1]).unwrap_err().to_string();
+    assert!(error.contains("$DW_PERSISTENT_STRIPED_mine/c"), "{error}");
+    scene.tear_down(INSTANCE);
+    scene.tear_down(OTHER);
+    scene.assert_disks_are_empty();
 }

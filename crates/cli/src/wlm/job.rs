@@ -1,14 +1,13 @@
 //! From a job's script and Slurm's options to the request that sets the job up.
 //!
 //! Pure. How much space and which pool is what Slurm counted, if that is at least what the script says: the scheduler
-//! gives out no more than it counted. The directives are those that `forebay run` carries out, except that a list to be
-//! staged out must lie on the parallel file system.
+//! gives out no more than it counted. The directives are those that `forebay run` carries out.
 
 use super::call;
 use super::pool_size::PoolSize;
 use crate::job::plan::{Plan, Refusal};
 use forebay_controller::cluster::request::{Setup, Space, Stage};
-use forebay_controller::request::{AllocationRequest, StageKind, StageSpec, StageTarget};
+use forebay_controller::request::{AllocationRequest, StageSpec, StageTarget};
 use forebay_directive::Parsed;
 use forebay_model::capacity::Capacity;
 use forebay_model::capacity::format::exact;
@@ -26,11 +25,6 @@ pub enum JobError {
         /// Why.
         refusal: Refusal,
     },
-    /// The list of a `stage_out` lies in the instance.
-    #[error(
-        "a list of files to be staged out must lie on the parallel file system, since the burst buffer is unmounted by then: write it there, source=/..."
-    )]
-    ListInside,
     /// Slurm counted less than the script asks for.
     #[error(
         "Slurm read {} for the capacity of #DW jobdw, but the script says {}: write capacity=SIZE among blanks in the line that begins with #DW jobdw", exact(*counted), exact(*written)
@@ -72,11 +66,9 @@ fn not_offered(refusal: Refusal) -> String {
 /// What the directives ask for, as far as this burst buffer offers it.
 ///
 /// # Errors
-/// [`JobError::NotOffered`], [`JobError::ListInside`]
+/// [`JobError::NotOffered`]
 pub fn plan(parsed: &Parsed) -> Result<Plan, JobError> {
-    let plan = Plan::new(&parsed.directives, None).map_err(first)?;
-    let inside = |stage: &StageSpec| stage.kind == StageKind::List && stage.pfs.as_os_str().is_empty();
-    if plan.stages.iter().any(inside) { Err(JobError::ListInside) } else { Ok(plan) }
+    Plan::new(&parsed.directives, None).map_err(first)
 }
 
 fn first(refused: Vec<crate::job::plan::Refused>) -> JobError {
@@ -145,7 +137,7 @@ fn stage(spec: StageSpec) -> Stage {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_controller::request::StageDirection;
+    use forebay_controller::request::{StageDirection, StageKind};
     use forebay_directive::parse_script;
     use forebay_model::objects::AccessMode;
 
@@ -215,7 +207,19 @@ mod tests {
         assert!(text("#DW swap 1GiB").starts_with("line 2: swap on compute nodes is not offered"));
         let cache = "#DW jobdw capacity=1GiB access_mode=striped type=cache pfs=/lus";
         assert!(text(cache).starts_with("line 2: type=cache is not offered"));
-        let list = format!("{JOB}\n#DW stage_out type=list source=$DW_JOB_STRIPED/l");
-        assert!(text(&list).starts_with("a list of files to be staged out"));
+    }
+
+    #[test]
+    fn a_list_may_lie_in_the_instance() {
+        let lines = format!(
+            "{JOB}\n#DW persistentdw name=p\n#DW stage_out type=list source=$DW_PERSISTENT_STRIPED_p/l\n\
+             #DW stage_out type=list source=$DW_JOB_STRIPED/l"
+        );
+        let stages = request(&lines, "default:96MiB").unwrap().stages;
+        let shown = |at: usize| {
+            (stages[at].persistent.as_deref(), &stages[at].pfs[..], &stages[at].instance_path[..])
+        };
+        assert_eq!(shown(0), (Some("p"), &b""[..], &b"l"[..]));
+        assert_eq!(shown(1), (None, &b""[..], &b"l"[..]));
     }
 }

@@ -110,7 +110,7 @@ impl Step<'_> {
             }
             (Subject::Mount(id, node), _) => self.state.remove(Key::Mount((*id, node.clone()))),
             (Subject::Stage(id), _) => {
-                let Copied { files, bytes } = copied.unwrap_or_default();
+                let Copied { files, bytes, .. } = copied.unwrap_or_default();
                 self.end_stage(*id, StageOutcome::Done { files, bytes });
             }
         }

@@ -10,6 +10,7 @@ use super::row::{Change, FragmentStep, StageRow, TaskId};
 use crate::request::{AccessRequest, WindowRequest};
 use forebay_model::ids::*;
 use forebay_model::layout::{DEFAULT_STRIPE_SIZE, DEFAULT_SUBSTRIPES};
+use forebay_model::limits::InstancePolicies;
 use forebay_model::objects::ConfigurationType;
 use forebay_model::state::ObjectState;
 use forebay_model::units::Bytes;
@@ -186,6 +187,9 @@ pub enum Work {
         configurations: Vec<Use>,
         /// How much may be written to the fragment.
         write_window: Option<WindowRequest>,
+        /// What happens at the limits.
+        #[serde(default, skip_serializing_if = "InstancePolicies::are_usual")]
+        policies: InstancePolicies,
     },
     /// Stop the servers of a fragment and remove it, if it is there.
     RemoveFragment {
@@ -216,7 +220,23 @@ pub enum Work {
         gid: u32,
         /// The configuration that the instance's path is in.
         target: Target,
+        /// The persistent instance that the script names it by; `None` is the job's own space.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        persistent: Option<String>,
+        /// What else the lines of a list may name.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        others: Vec<Named>,
     },
+}
+
+/// A striped configuration that a script can name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Named {
+    /// Name of the persistent instance; `None` is the job's own space.
+    pub persistent: Option<String>,
+    /// How it is reached.
+    pub target: Target,
 }
 
 /// How a configuration is reached.

@@ -123,4 +123,7 @@ pub struct Copied {
     pub files: u64,
     /// Bytes.
     pub bytes: Bytes,
+    /// Those of the files that an earlier attempt had copied already.
+    #[serde(default)]
+    pub skipped: u64,
 }

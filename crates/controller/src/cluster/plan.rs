@@ -80,6 +80,7 @@ impl Step<'_> {
     ) -> InstanceId {
         let id = InstanceId(self.state.draw(|counters| &mut counters.instances));
         let state = ObjectState::CREATING;
+        let policies = self.state.settings.policies_of(&plan.pool);
         self.state.insert(Row::Instance(InstanceRow {
             id,
             state,
@@ -93,6 +94,7 @@ impl Step<'_> {
             label,
             public,
             write_window: plan.write_window,
+            policies,
         }));
         for (node, granules, bytes) in plan.shares {
             let fragment = FragmentId(self.state.draw(|counters| &mut counters.fragments));

@@ -8,6 +8,7 @@
 use super::table::Table;
 use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::ids::*;
+use forebay_model::limits::InstancePolicies;
 use forebay_model::objects::ConfigurationType;
 use forebay_model::state::ObjectState;
 use forebay_model::units::{Bytes, Granules};
@@ -158,6 +159,9 @@ pub struct InstanceRow {
     /// How much may be written to each of its fragments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_window: Option<WindowRequest>,
+    /// What happens at its limits.
+    #[serde(default, skip_serializing_if = "InstancePolicies::are_usual")]
+    pub policies: InstancePolicies,
 }
 
 /// A use of an instance.

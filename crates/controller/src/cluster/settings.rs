@@ -1,7 +1,8 @@
 //! What the configuration says, as far as the core depends on it.
 
+use forebay_model::limits::InstancePolicies;
 use forebay_model::units::Bytes;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where clients find their mounts, unless the configuration says otherwise. Darshan includes this path.
 pub const MOUNT_ROOT: &str = "/var/opt/cray/dws/mounts/batch";
@@ -19,6 +20,8 @@ pub struct Settings {
     pub mount_root: String,
     /// Pools with the size of their granules; the first one is the default.
     pub pools: Vec<(String, Bytes)>,
+    /// What happens at the limits of a new instance, by its pool; the usual where nothing is said.
+    pub policies: BTreeMap<String, InstancePolicies>,
     /// An agent that is not heard of for so long is lost.
     pub lost_after_s: i64,
 }
@@ -27,6 +30,11 @@ impl Settings {
     /// The pool of requests that name none.
     pub fn default_pool(&self) -> Option<&str> {
         self.pools.first().map(|(name, _)| name.as_str())
+    }
+
+    /// What happens at the limits of a new instance in a pool.
+    pub fn policies_of(&self, pool: &str) -> InstancePolicies {
+        self.policies.get(pool).copied().unwrap_or_default()
     }
 
     /// Whether this uid may do everything.

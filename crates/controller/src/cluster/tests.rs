@@ -15,6 +15,8 @@ use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::units::{Bytes, MIB};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod told;
+
 const SLURM: u32 = 64030;
 const OPERATOR: u32 = 10;
 const ALICE: u32 = 5001;
@@ -42,6 +44,7 @@ fn settings() -> Settings {
         workload_managers: BTreeSet::from([SLURM]),
         mount_root: settings::MOUNT_ROOT.into(),
         pools: vec![("wlm_pool".into(), Bytes(GRANULE)), ("sm_pool".into(), Bytes(GRANULE / 4))],
+        policies: BTreeMap::new(),
         lost_after_s: LOST_AFTER_S,
     }
 }

@@ -6,6 +6,7 @@
 use super::row::*;
 use super::state::State;
 use crate::registry::Snapshot;
+use crate::request::StageKind;
 use forebay_model::allocate::totals;
 use forebay_model::ids::*;
 use forebay_model::objects::*;
@@ -114,7 +115,16 @@ pub fn is_concerned(state: &State, node: &str, instance: InstanceId) -> bool {
     });
     fragments.any(|row| row.node == node)
         || mounts.any(|row| of_instance(&row.configuration))
-        || stages.any(|row| of_instance(&row.configuration))
+        || stages.any(|row| of_instance(&row.configuration) || lists(state, row, instance))
+}
+
+/// Whether the lines of a staged list may name an instance.
+fn lists(state: &State, stage: &StageRow, instance: InstanceId) -> bool {
+    let (links, tables) = (&state.links, &state.tables);
+    let rows = links.registrations.of(&stage.session).filter_map(|id| tables.registrations.get(id));
+    let mut used = rows.filter_map(|row| tables.configurations.get(&row.configuration));
+    stage.kind == StageKind::List
+        && used.any(|row| row.instance == instance && row.access.mode == AccessMode::Striped)
 }
 
 /// The pools, the default one first.

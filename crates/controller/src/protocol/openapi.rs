@@ -8,6 +8,7 @@ use crate::cluster::row::{StageId, StageOutcome, StageRow, TaskId};
 use crate::registry::Snapshot;
 use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::ids::*;
+use forebay_model::limits::{InstancePolicies, Policy};
 use forebay_model::objects::*;
 use forebay_model::state::ObjectState;
 use forebay_model::units::{Bytes, Granules};
@@ -264,7 +265,7 @@ fn what_agents_say_and_hear_fits_its_description() {
             ..Registering::default()
         }),
         AgentMessage::Heartbeat { list: 1, bytes_written: Bytes(1) },
-        AgentMessage::Done { task, copied: Some(Copied { files: 1, bytes: Bytes(1) }) },
+        AgentMessage::Done { task, copied: Some(Copied { files: 1, bytes: Bytes(1), skipped: 0 }) },
         AgentMessage::Failed { task, text: "no".into(), again: false },
     ];
     for message in messages {
@@ -301,11 +302,19 @@ fn list() -> List {
             fragments: parts,
             configurations: vec![Use { configuration, kind, access, home, layout }],
             write_window: Some(WindowRequest { length_s: 86_400, multiplier: 10 }),
+            policies: InstancePolicies { write_window: Policy::Log, ..InstancePolicies::default() },
         },
         Work::RemoveFragment { fragment },
         Work::Mount { activation, path: "/m".into(), target: target.clone() },
         Work::Unmount { activation },
-        Work::Stage { stage, uid: 1, gid: 1, target },
+        Work::Stage {
+            stage,
+            uid: 1,
+            gid: 1,
+            target: target.clone(),
+            persistent: Some("p".into()),
+            others: vec![Named { persistent: None, target }],
+        },
     ];
     let orders = work.into_iter().map(|work| Order { task: TaskId(1), cancel: false, work }).collect();
     List { node: "n".into(), incarnation: 1, number: 1, orders }

@@ -5,9 +5,10 @@ use crate::cluster::Settings;
 use crate::cluster::limits::LOST_AFTER_S;
 use crate::cluster::settings::MOUNT_ROOT;
 use forebay_model::capacity::Capacity;
+use forebay_model::limits::InstancePolicies;
 use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 /// Where the registry is, unless said otherwise.
@@ -39,6 +40,8 @@ pub struct Config {
     pub mount_root: String,
     /// Pools, the default one first.
     pub pools: Vec<(String, Bytes)>,
+    /// What happens at the limits of their instances, where it is not the usual.
+    pub policies: BTreeMap<String, InstancePolicies>,
     /// Socket of munged, if another than the usual one.
     pub munge_socket: Option<PathBuf>,
     /// An agent that is silent for so long is lost.
@@ -88,6 +91,8 @@ enum User {
 struct PoolEntry {
     name: String,
     granularity: String,
+    #[serde(default, skip_serializing_if = "InstancePolicies::are_usual")]
+    policy: InstancePolicies,
 }
 
 #[derive(Clone, Debug, Default, Deserialize, Serialize)]
@@ -171,6 +176,7 @@ impl Config {
             workload_managers: self.workload_managers.clone(),
             mount_root: self.mount_root.clone(),
             pools: self.pools.clone(),
+            policies: self.policies.clone(),
             lost_after_s: self.lost_after_s,
         }
     }
@@ -188,14 +194,15 @@ impl Config {
             mount_root: self.mount_root.clone().into(),
             lost_after_s: self.lost_after_s,
             munge: MungeEntry { socket: self.munge_socket.clone() },
-            pools: self.pools.iter().map(pool_entry).collect(),
+            pools: self.pools.iter().map(|pool| self.pool_entry(pool)).collect(),
         };
         toml::to_string(&file).unwrap_or_default()
     }
-}
 
-fn pool_entry((name, granularity): &(String, Bytes)) -> PoolEntry {
-    PoolEntry { name: name.clone(), granularity: granularity.0.to_string() }
+    fn pool_entry(&self, (name, granularity): &(String, Bytes)) -> PoolEntry {
+        let policy = self.policies.get(name).copied().unwrap_or_default();
+        PoolEntry { name: name.clone(), granularity: granularity.0.to_string(), policy }
+    }
 }
 
 type Problem = (String, String);
@@ -233,6 +240,7 @@ fn resolve(file: File) -> Result<Config, Problem> {
         operators: uids(file.operators).map_err(at("operators"))?,
         workload_managers: managers(file.workload_managers).map_err(at("workload_managers"))?,
         mount_root: mount_root(&file.mount_root).map_err(at("mount_root"))?,
+        policies: policies(&file.pools),
         pools: pools(file.pools).map_err(at("pool"))?,
         munge_socket: file.munge.socket,
         lost_after_s: file.lost_after_s,
@@ -263,9 +271,14 @@ fn mount_root(path: &Path) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+fn policies(entries: &[PoolEntry]) -> BTreeMap<String, InstancePolicies> {
+    let other = entries.iter().filter(|entry| !entry.policy.are_usual());
+    other.map(|entry| (entry.name.clone(), entry.policy)).collect()
+}
+
 fn pools(entries: Vec<PoolEntry>) -> Result<Vec<(String, Bytes)>, String> {
     let mut pools: Vec<(String, Bytes)> = Vec::new();
-    for PoolEntry { name, granularity } in entries {
+    for PoolEntry { name, granularity, .. } in entries {
         check_name(&name)?;
         let size = granularity.parse::<Capacity>();
         let Ok(Capacity::Bytes(bytes)) = size else {
@@ -305,6 +318,7 @@ fn uid_of(name: &str) -> Result<Option<u32>, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use forebay_model::limits::Policy;
 
     fn parse(text: &str) -> Result<Config, String> {
         Config::parse(text, Path::new("/etc/c.toml")).map_err(|error| error.to_string())
@@ -312,10 +326,16 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back() {
-        let text = "listen = ['0.0.0.0:4040']\noperators = ['root', 77]\nworkload_managers = [5]\n[munge]\nsocket='/m'\n[[pool]]\nname='wlm_pool'\ngranularity='82496MiB'\n[[pool]]\nname='b'\ngranularity='1GiB'\n";
+        let text = "listen = ['0.0.0.0:4040']\noperators = ['root', 77]\nworkload_managers = [5]\n[munge]\nsocket='/m'\n[[pool]]\nname='wlm_pool'\ngranularity='82496MiB'\n[[pool]]\nname='b'\ngranularity='1GiB'\npolicy = { write_window = 'log', file_count = 'both' }\n";
         let config = parse(text).unwrap();
         assert_eq!(config.operators, BTreeSet::from([0, 77]));
         assert_eq!(config.pools[0], ("wlm_pool".into(), Bytes(82_496 << 20)));
+        let policies = InstancePolicies {
+            write_window: Policy::Log,
+            file_count: Policy::Both,
+            ..InstancePolicies::default()
+        };
+        assert_eq!(config.policies, BTreeMap::from([("b".to_owned(), policies)]));
         assert_eq!(parse(&config.render()), Ok(config));
     }
 
@@ -331,6 +351,8 @@ mod tests {
             ("mount_root = '/'", "below /"),
             ("lost_after_s = 1", "between"),
             ("registry = 'a b'", "registry"),
+            ("[[pool]]\nname='a'\ngranularity='1'\npolicy={file_size='warn'}", "unknown variant `warn`"),
+            ("[[pool]]\nname='a'\ngranularity='1'\npolicy={files='log'}", "unknown field `files`"),
             ("[[pool]]\nname = 'a'\ngranularity = '0'", "no size"),
             ("[[pool]]\nname = 'a'\ngranularity = '2N'", "no size"),
             ("[[pool]]\nname = 'a'\ngranularity = 'lots'", "no size"),

@@ -54,7 +54,7 @@ impl Figures {
         let Some(Subject::Stage(stage)) = tables.tasks.get(task).map(|row| &row.subject) else { return };
         let Some(stage) = tables.stages.get(stage) else { return };
         match copied {
-            Some(Copied { files, bytes }) => {
+            Some(Copied { files, bytes, .. }) => {
                 let sum = self.staged.entry(word(stage.direction)).or_default();
                 *sum = (sum.0.saturating_add(files), sum.1.saturating_add(bytes.0));
             }

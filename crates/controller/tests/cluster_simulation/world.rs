@@ -590,6 +590,7 @@ fn settings() -> Settings {
         workload_managers: BTreeSet::from([MANAGER_UID]),
         mount_root: "/mnt/dw".into(),
         pools: vec![("main".into(), Bytes(GRANULARITY))],
+        policies: Default::default(),
         lost_after_s: limits::LOST_AFTER_S,
     }
 }

@@ -143,7 +143,7 @@ impl Working {
             Work::RemoveFragment { fragment } => drop(node.fragments.remove(fragment)),
             Work::Mount { activation, .. } => drop(node.mounts.insert(*activation)),
             Work::Unmount { activation } => drop(node.mounts.remove(activation)),
-            Work::Stage { .. } => copied = Some(Copied { files: 1, bytes: Bytes(MIB) }),
+            Work::Stage { .. } => copied = Some(Copied { files: 1, bytes: Bytes(MIB), skipped: 0 }),
         }
         drop(node);
         self.say(&AgentMessage::Done { task: order.task, copied });

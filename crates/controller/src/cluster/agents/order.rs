@@ -2,9 +2,10 @@
 //!
 //! Built from the rows each time it is handed out, so that it is never older than they are.
 
-use crate::cluster::effect::{FileLayout, Order, Part, Target, Use, Work};
+use crate::cluster::effect::{FileLayout, Named, Order, Part, Target, Use, Work};
 use crate::cluster::row::*;
 use crate::cluster::step::Step;
+use crate::request::StageKind;
 use forebay_model::ids::*;
 use forebay_model::objects::AccessMode;
 
@@ -25,7 +26,7 @@ impl Step<'_> {
         let row = self.state.tables.fragments.get(&id)?;
         let (fragment, instance, bytes) = (id, row.instance, row.bytes);
         let of = self.state.tables.instances.get(&instance)?;
-        let (owner, write_window) = (of.owner, of.write_window);
+        let (owner, write_window, policies) = (of.owner, of.write_window, of.policies);
         if verb == Verb::Serve {
             let (fragments, configurations) = (self.parts(instance), self.uses(instance));
             let group = self.group_of(instance);
@@ -38,6 +39,7 @@ impl Step<'_> {
                 fragments,
                 configurations,
                 write_window,
+                policies,
             });
         }
         Some(Work::MakeFragment { fragment, instance, bytes, owner })
@@ -52,8 +54,36 @@ impl Step<'_> {
     fn stage_work(&self, id: StageId) -> Option<Work> {
         let stage = self.state.tables.stages.get(&id)?;
         let session = self.state.tables.sessions.get(&stage.session)?;
-        let target = self.target(stage.configuration, None)?;
-        Some(Work::Stage { stage: Box::new(stage.clone()), uid: session.owner, gid: session.group, target })
+        let Named { persistent, target } = self.named(stage.session, stage.configuration)?;
+        let is_list = stage.kind == StageKind::List;
+        let others = if is_list { self.also_named(stage) } else { Vec::new() };
+        let (uid, gid, stage) = (session.owner, session.group, Box::new(stage.clone()));
+        Some(Work::Stage { stage, uid, gid, target, persistent, others })
+    }
+
+    /// What else the lines of a list may name: all that its session may stage.
+    fn also_named(&self, stage: &StageRow) -> Vec<Named> {
+        let others = self.striped_of(stage.session);
+        let others = others.into_iter().filter(|id| *id != stage.configuration);
+        others.filter_map(|id| self.named(stage.session, id)).collect()
+    }
+
+    /// A striped configuration with the name by which the scripts of a session know it.
+    fn named(&self, session: SessionId, id: ConfigurationId) -> Option<Named> {
+        let target = self.target(id, None)?;
+        let instance = self.state.tables.instances.get(&target.instance)?;
+        let persistent = (instance.session != session).then(|| instance.label.clone());
+        Some(Named { persistent, target })
+    }
+
+    /// The striped configurations that a session may use.
+    fn striped_of(&self, session: SessionId) -> Vec<ConfigurationId> {
+        let (links, tables) = (&self.state.links, &self.state.tables);
+        let rows = links.registrations.of(&session).filter_map(|id| tables.registrations.get(id));
+        let is_striped = |id: &ConfigurationId| {
+            tables.configurations.get(id).is_some_and(|row| row.access.mode == AccessMode::Striped)
+        };
+        rows.map(|row| row.configuration).filter(is_striped).collect()
     }
 
     fn target(&self, id: ConfigurationId, client: Option<(SessionId, &str)>) -> Option<Target> {

@@ -97,6 +97,31 @@ impl Step<'_> {
         let instances: BTreeSet<InstanceId> = here.map(|row| row.instance).collect();
         for instance in instances {
             self.serve_anew(instance);
+            self.mount_anew(instance);
+        }
+    }
+
+    /// The clients of an instance have to learn where its file servers are: their mounts are ordered once more. A mount that is
+    /// there stays as it is meanwhile.
+    fn mount_anew(&mut self, instance: InstanceId) {
+        let (links, tables) = (&self.state.links, &self.state.tables);
+        let registered = links.configurations.of(&instance).flat_map(|id| links.registered.of(id));
+        let rows = registered.filter_map(|id| tables.registrations.get(id));
+        let uses = rows.flat_map(|row| {
+            let activations = links.activations.of(&row.session).filter_map(|id| tables.activations.get(id));
+            activations.filter(|one| one.configuration == row.configuration && one.state.goal == Goal::Create)
+        });
+        let mounts = uses.flat_map(|one| links.mounts.of(&one.id).map(|node| (one.id, node.clone())));
+        let mounts: BTreeSet<(ActivationId, String)> = mounts.collect();
+        for (activation, node) in mounts {
+            let subject = Subject::Mount(activation, node.clone());
+            let ordered = self.task_for(&subject).map(|task| task.verb);
+            let row = self.state.tables.mounts.get(&(activation, node.clone()));
+            // An unmount that is under way is for good. Of a mount that was ordered before, a report does not count any more.
+            if ordered == Some(Verb::Mount) || ordered.is_none() && row.is_some_and(|row| row.mounted) {
+                self.drop_task_for(&subject);
+                self.require(subject, &node, Verb::Mount);
+            }
         }
     }
 

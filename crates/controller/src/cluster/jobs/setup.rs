@@ -12,6 +12,7 @@ use crate::cluster::row::*;
 use crate::cluster::step::{Reply, Step};
 use crate::cluster::waiting::Until;
 use crate::cluster::word::{check_name, check_word, shown};
+use crate::request::{StageDirection, StageKind};
 use forebay_model::ids::*;
 use forebay_model::objects::AccessMode;
 use forebay_model::state::{Goal, ObjectState};
@@ -67,14 +68,25 @@ impl Step<'_> {
             }
         }
         for stage in &setup.stages {
-            let persistent = stage.persistent.as_ref();
-            let attached = persistent.and_then(|name| self.persistent(name).ok());
-            let instance = if persistent.is_some() { attached } else { own };
-            if let Some(configuration) = instance.and_then(|id| self.striped(id)) {
+            if let Some(configuration) = self.aim(stage, own, attached) {
                 self.make_stage(session.id, configuration, stage, false);
             }
         }
         session.id
+    }
+
+    /// The configuration that a staging is recorded with. The lines of a list say themselves what they mean: one that does not
+    /// lie in an instance goes with whatever can be staged.
+    fn aim(
+        &self,
+        stage: &Stage,
+        own: Option<InstanceId>,
+        attached: &[InstanceId],
+    ) -> Option<ConfigurationId> {
+        let named = stage.persistent.as_ref().map(|name| self.persistent(name).ok());
+        let aimed = named.unwrap_or(own).and_then(|id| self.striped(id));
+        let any = || attached.iter().find_map(|id| self.striped(*id));
+        aimed.or_else(|| if names_itself(stage) { any() } else { None })
     }
 
     /// `create_persistent`.
@@ -190,19 +202,38 @@ impl Step<'_> {
     fn check_stages(&self, setup: &Setup) -> Result<(), Refusal> {
         for stage in &setup.stages {
             check_stage_paths(stage)?;
-            let found = match &stage.persistent {
-                None => setup.space.as_ref().is_some_and(|space| {
-                    space.access.iter().any(|access| access.mode == AccessMode::Striped)
-                }),
-                Some(name) if setup.attach.contains(name) => self.striped(self.persistent(name)?).is_some(),
-                Some(_) => false,
-            };
-            if !found {
-                let what = "a staging names no striped space of this job: private space cannot be staged, and a persistent instance must be attached with persistentdw".to_owned();
-                return Err(Refusal::Invalid { what });
-            }
+            self.check_stage_space(setup, stage)?;
         }
         Ok(())
+    }
+
+    fn check_stage_space(&self, setup: &Setup, stage: &Stage) -> Result<(), Refusal> {
+        let own = setup.space.iter().flat_map(|space| &space.access);
+        let has_own = own.into_iter().any(|access| access.mode == AccessMode::Striped);
+        let is_striped = |name: &String| Ok::<_, Refusal>(self.striped(self.persistent(name)?).is_some());
+        let what = match &stage.persistent {
+            None if has_own => return Ok(()),
+            None => {
+                for name in setup.attach.iter().filter(|_| names_itself(stage)) {
+                    if is_striped(name)? {
+                        return Ok(());
+                    }
+                }
+                "a staging names $DW_JOB_STRIPED, but the job has no striped space (private space cannot be staged): add access_mode=striped to #DW jobdw".to_owned()
+            }
+            Some(name) if !setup.attach.contains(name) => {
+                let name = shown(name);
+                format!(
+                    "a staging names $DW_PERSISTENT_STRIPED_{name}, which the job does not attach: add #DW persistentdw name={name}"
+                )
+            }
+            Some(name) if is_striped(name)? => return Ok(()),
+            Some(name) => format!(
+                "a staging names $DW_PERSISTENT_STRIPED_{0}, but persistent instance {0} has no striped space: private space cannot be staged",
+                shown(name)
+            ),
+        };
+        Err(Refusal::Invalid { what })
     }
 }
 
@@ -221,7 +252,13 @@ fn check_setup(setup: &Setup) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Judges the paths of a staging.
+/// A list on the parallel file system.
+fn names_itself(stage: &Stage) -> bool {
+    stage.kind == StageKind::List && stage.instance_path.is_empty()
+}
+
+/// Judges the paths of a staging. Only a list to be staged out has none on the parallel file system: the job has written it
+/// into the instance.
 pub(in crate::cluster) fn check_stage_paths(stage: &Stage) -> Result<(), Refusal> {
     let bad = |what: &str| Err(Refusal::Invalid { what: what.to_owned() });
     let (pfs, inner) = (&stage.pfs, &stage.instance_path);
@@ -231,7 +268,9 @@ pub(in crate::cluster) fn check_stage_paths(stage: &Stage) -> Result<(), Refusal
     if pfs.contains(&0) || inner.contains(&0) {
         return bad("a path of a staging has a zero byte in it: remove it");
     }
-    if !pfs.starts_with(b"/") {
+    let is_list_out = stage.kind == StageKind::List && stage.direction == StageDirection::Out;
+    let is_inside = is_list_out && pfs.is_empty() && !inner.is_empty();
+    if !is_inside && !pfs.starts_with(b"/") {
         return bad("a staging needs the full path on the parallel file system, beginning with a slash");
     }
     if inner.starts_with(b"/") || inner.split(|byte| *byte == b'/').any(|part| part == b"..") {

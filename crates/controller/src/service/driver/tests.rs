@@ -39,6 +39,7 @@ fn start() -> Test {
         workload_managers: BTreeSet::new(),
         mount_root: "/mnt".into(),
         pools: Vec::new(),
+        policies: Default::default(),
         lost_after_s: 60,
     };
     let (gate, opened) = channel();

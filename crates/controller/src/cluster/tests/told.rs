@@ -1,0 +1,158 @@
+//! What agents are told beside the plain order: addresses, policies, names of instances.
+
+use super::*;
+use forebay_model::limits::{InstancePolicies, Policy};
+
+/// Where the file servers are that mounts are told of, by the node and activation.
+fn mount_orders(cluster: &Cluster) -> Vec<(String, ActivationId, Vec<String>)> {
+    let orders = cluster.lists.values().flat_map(|list| list.orders.iter().map(move |o| (&list.node, o)));
+    let mount = |(node, order): (&String, &Order)| match &order.work {
+        Work::Mount { activation, target, .. } => {
+            let addresses = target.fragments.iter().filter_map(|part| part.address.clone());
+            Some((node.clone(), *activation, addresses.collect()))
+        }
+        _ => None,
+    };
+    orders.filter_map(mount).collect()
+}
+
+#[test]
+fn mounts_are_told_when_a_file_server_moves() {
+    let mut cluster = Cluster::new();
+    register_at(&mut cluster, "s1", "s1:4001");
+    register_at(&mut cluster, "s2", "s2:4001");
+    cluster.slurm(Request::Setup(job("7", ALICE))).unwrap();
+    let small = Setup { space: Some(space(GRANULE, &[AccessMode::Striped])), ..job("8", ALICE) };
+    cluster.slurm(Request::Setup(small)).unwrap();
+    for token in ["7", "8"] {
+        cluster.slurm(Request::DataIn { token: token.into() }).unwrap();
+        let hosts = vec!["c1".into(), "c2".into()];
+        cluster.slurm(Request::PreRun { token: token.into(), hosts }).unwrap();
+    }
+    let on_s1 = |cluster: &Cluster, token: &str| {
+        let session = cluster.state.session_of(token).unwrap().id;
+        let fragments = cluster.state.tables().fragments.values().filter(|row| row.node == "s1");
+        let mut instances = fragments.filter_map(|row| cluster.state.tables().instances.get(&row.instance));
+        instances.any(|row| row.session == session)
+    };
+    assert!(on_s1(&cluster, "7") && !on_s1(&cluster, "8"), "only one of them is concerned");
+    register_at(&mut cluster, "s1", "s1:4002");
+    let activation = cluster.state.tables().activations.values().next().unwrap().id;
+    let addresses = vec!["s1:4002".to_owned(), "s2:4001".to_owned()];
+    let told = |node: &str| (node.to_owned(), activation, addresses.clone());
+    assert_eq!(mount_orders(&cluster), [told("c1"), told("c2")]);
+    // They are mounted meanwhile.
+    assert!(cluster.state.tables().mounts.values().all(|row| row.mounted));
+    cluster.work();
+    assert!(cluster.state.tables().mounts.values().all(|row| row.mounted));
+    // One that is being unmounted is not mounted again.
+    let post_run = cluster.ask(SLURM, Request::PostRun { token: "7".into() });
+    register_at(&mut cluster, "s1", "s1:4003");
+    assert_eq!(mount_orders(&cluster), []);
+    cluster.work();
+    assert_eq!(cluster.answers[&post_run], Ok(Answer::Done));
+}
+
+#[test]
+fn file_servers_are_told_the_policies_of_their_pool() {
+    let policies = InstancePolicies { file_count: Policy::Log, ..InstancePolicies::default() };
+    let mut cluster = Cluster::new();
+    let settings = Settings { policies: BTreeMap::from([("wlm_pool".into(), policies)]), ..settings() };
+    cluster.state = State::new(settings).unwrap();
+    cluster.pass(1);
+    for node in ["s1", "s2", "c1", "c2"] {
+        cluster.register(node, Vec::new());
+    }
+    cluster.ask(SLURM, Request::Setup(job("7", ALICE)));
+    let mut told = 0;
+    while let Some((node, order)) = cluster.next_order() {
+        if let Work::Serve { policies: ordered, .. } = order.work {
+            assert_eq!(ordered, policies);
+            told += 1;
+        }
+        cluster.say(&node, AgentMessage::Done { task: order.task, copied: None });
+    }
+    assert_eq!(told, 2);
+}
+
+/// What a staging of a job is recorded with, and the names that its order says.
+#[test]
+fn stagings_name_what_the_job_has() {
+    let mut cluster = Cluster::new();
+    let mine = |name: &str, mode| CreatePersistent {
+        name: name.into(),
+        creator: "CLI".into(),
+        owner: ALICE,
+        group: ALICE,
+        space: space(1, &[mode]),
+    };
+    cluster.slurm(Request::CreatePersistent(mine("mine", AccessMode::Striped))).unwrap();
+    cluster.slurm(Request::CreatePersistent(mine("own", AccessMode::Private))).unwrap();
+    let list = |persistent: Option<&str>, inside: &str| Stage {
+        kind: StageKind::List,
+        persistent: persistent.map(Into::into),
+        pfs: if inside.is_empty() { b"/pfs/list".into() } else { Vec::new() },
+        instance_path: inside.into(),
+        ..stage(StageDirection::Out)
+    };
+    let with = |attach: &[&str], modes: &[AccessMode], stages: Vec<Stage>| Setup {
+        attach: attach.iter().map(ToString::to_string).collect(),
+        space: Some(space(1, modes)),
+        stages,
+        ..job("7", ALICE)
+    };
+    let striped = [AccessMode::Striped];
+    let one =
+        |persistent: &str| vec![Stage { persistent: Some(persistent.into()), ..stage(StageDirection::In) }];
+    for (setup, words) in [
+        (with(&[], &striped, one("mine")), "does not attach: add #DW persistentdw name=mine"),
+        (with(&["own"], &striped, one("own")), "own has no striped space"),
+        (with(&["mine"], &[AccessMode::Private], vec![stage(StageDirection::In)]), "add access_mode=striped"),
+        (with(&["mine"], &[AccessMode::Private], vec![list(None, "l")]), "add access_mode=striped"),
+        (with(&["gone"], &striped, one("gone")), "gone"),
+        (
+            with(&[], &striped, vec![Stage { direction: StageDirection::In, ..list(None, "l") }]),
+            "needs the full path",
+        ),
+    ] {
+        let refusal = cluster.slurm(Request::Setup(setup)).unwrap_err().to_string();
+        assert!(refusal.contains(words), "{words}: {refusal}");
+    }
+    // A list on the parallel file system needs no space of the job's own; one that lies in an instance belongs to that.
+    let stages = vec![list(None, ""), list(Some("mine"), "l")];
+    cluster.slurm(Request::Setup(with(&["mine", "own"], &[AccessMode::Private], stages))).unwrap();
+    cluster.ask(SLURM, Request::DataOut { token: "7".into() });
+    let orders = cluster.lists.values().flat_map(|list| &list.orders);
+    let named = orders.filter_map(|order| match &order.work {
+        Work::Stage { persistent, others, .. } => Some((persistent.as_deref(), others.len())),
+        _ => None,
+    });
+    assert_eq!(named.collect::<Vec<_>>(), [(Some("mine"), 0), (Some("mine"), 0)]);
+    cluster.work();
+    cluster.slurm(Request::Teardown { token: "7".into(), hurry: true }).unwrap();
+    let stages = vec![
+        list(None, ""),
+        list(Some("mine"), "l"),
+        Stage { kind: StageKind::File, ..one("mine")[0].clone() },
+    ];
+    cluster.slurm(Request::Setup(with(&["mine"], &striped, stages))).unwrap();
+    cluster.ask(SLURM, Request::DataIn { token: "7".into() });
+    cluster.ask(SLURM, Request::DataOut { token: "7".into() });
+    let instance = cluster.state.tables().instances.values().find(|row| row.label == "mine").unwrap().id;
+    let orders = cluster.lists.values().flat_map(|list| &list.orders);
+    let mut named: Vec<(Option<&str>, Vec<Option<&str>>)> = orders
+        .filter_map(|order| match &order.work {
+            Work::Stage { persistent, others, target, .. } => {
+                assert_eq!(persistent.is_some(), target.instance == instance);
+                let others = others.iter().map(|other| other.persistent.as_deref()).collect();
+                Some((persistent.as_deref(), others))
+            }
+            _ => None,
+        })
+        .collect();
+    named.sort();
+    assert_eq!(named, [(None, vec![Some("mine")]), (Some("mine"), vec![]), (Some("mine"), vec![None])]);
+    let own_list = |order: &Order| matches!(&order.work, Work::Stage { persistent: None, .. });
+    let list = cluster.lists.values().find(|list| list.orders.iter().any(own_list)).unwrap();
+    assert!(view::is_concerned(&cluster.state, &list.node, instance), "it may have the secrets");
+}
