@@ -93,7 +93,7 @@ impl NodeInstance {
         Ok(Arc::new(NodeInstance {
             fragment,
             home: Arc::new(home),
-            descriptors: Arc::new(DataDescriptors::new()),
+            descriptors: DataDescriptors::of_process(),
             servers: spec.servers,
             data: Mutex::default(),
         }))

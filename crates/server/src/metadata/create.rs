@@ -15,6 +15,7 @@ use super::annotation::{ATTRIBUTE, Annotation};
 use super::lookup::{Place, check_name, mark_of, read_annotation, stat_at};
 use super::stub::LocalStub;
 use super::table::Link;
+use crate::descriptors::is_for_others;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
 use forebay_model::layout::{Layout, LayoutChoice};
@@ -155,7 +156,10 @@ impl Tree {
         let fd = rustix::fs::openat(&directory, name, CREATE, Mode::from_raw_mode(stub_mode | 0o600))
             .map_err(host("create a file"))?;
         let place = Place { directory, name: name.to_owned() };
-        let finish = || self.finish_stub(&fd, &place, stub_mode, &annotation, object.caller);
+        let finish = || match is_for_others(&fd) {
+            true => Err(FsError::TooManyOpenFiles),
+            false => self.finish_stub(&fd, &place, stub_mode, &annotation, object.caller),
+        };
         let stat = finish().map_err(|error| undo(&place, AtFlags::empty(), error))?;
         Ok((fd, stat, annotation))
     }

@@ -6,6 +6,7 @@ use super::live::OpenFile;
 use super::lookup::{Object, Place, Reach, kind_of};
 use super::stub::LocalStub;
 use crate::content::Accounting;
+use crate::descriptors::is_for_others;
 use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{
@@ -43,6 +44,9 @@ impl Tree {
 
     /// What somebody holds who opened a file.
     fn opening(&self, stub: Arc<LocalStub>, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
+        if is_for_others(stub.descriptor()) {
+            return Err(FsError::TooManyOpenFiles);
+        }
         Ok(match self.sharing {
             Sharing::Sole => stub,
             Sharing::Shared => Arc::new(OpenFile::new(stub, flags.writable())?),
