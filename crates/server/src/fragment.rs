@@ -26,8 +26,9 @@ use forebay_model::limits::WriteWindow;
 use forebay_wire::{FragmentAccount, FragmentSpace, FsError, Result};
 use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
+use std::io::Write;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,8 @@ pub(crate) struct Fragment {
     pub(crate) meter: Meter,
     pub(crate) traffic: Traffic,
     poisoned: AtomicBool,
+    /// Where it was opened, for messages.
+    place: PathBuf,
     /// A sync of a new file brings its name to the disk as well.
     names_go_with_files: bool,
     _lock: OwnedFd,
@@ -54,12 +57,13 @@ impl Fragment {
     /// Opens a fragment's directory and locks it.
     pub(crate) fn open(root: &Path, capacity: Option<u64>) -> Result<Fragment> {
         let flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::RDONLY;
+        let place = root.to_owned();
         let root = rustix::fs::open(root, flags, Mode::empty()).map_err(host("open fragment"))?;
         let lock = lock(&root)?;
         let names_go_with_files = names_go_with_files(&root)?;
         let (meter, poisoned) = (Meter::new(capacity), AtomicBool::new(false));
         let traffic = Traffic::open(&root, !meter.counts())?;
-        Ok(Fragment { root, meter, traffic, poisoned, names_go_with_files, _lock: lock })
+        Ok(Fragment { root, meter, traffic, poisoned, place, names_go_with_files, _lock: lock })
     }
 
     /// A sync of a new file brings its name, and those of the directories it is in, to the disk as well.
@@ -104,17 +108,29 @@ impl Fragment {
         Ok(FragmentAccount { node, space: self.space()?, traffic: self.traffic.account() })
     }
 
-    /// Passes the result of a sync on. A failed one poisons the fragment: the system may have dropped what it could
-    /// not write, and a second sync would wrongly succeed.
+    /// Passes the result of a sync on. A failed one poisons the fragment until it is opened anew: the system may have dropped
+    /// what it could not write, and a second sync would wrongly succeed. The first one is told in the log.
     pub(crate) fn synced(&self, result: rustix::io::Result<()>) -> Result<()> {
         match result {
             Ok(()) => self.writable(),
             Err(Errno::INTR) => Err(FsError::Busy),
             Err(errno) => {
-                self.poisoned.store(true, Relaxed);
+                if !self.poisoned.swap(true, Relaxed) {
+                    self.tell_that_it_is_poisoned(errno);
+                }
                 Err(host("sync")(errno))
             }
         }
+    }
+
+    /// On standard error, which is the log of every process that serves. On a full disk the line is lost, and nothing else.
+    fn tell_that_it_is_poisoned(&self, errno: Errno) {
+        let (place, why) = (self.place.display(), std::io::Error::from(errno));
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "forebay: fragment {place} is poisoned: a sync failed ({why}); what was written since the last one may be lost. \
+             It can be read and is not written any more; when its disk is in order, start the process that serves it anew"
+        );
     }
 
     /// Everything in the fragment's file system is on disk afterwards.
