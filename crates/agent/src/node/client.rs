@@ -72,6 +72,8 @@ impl ClientMount {
         mountpoint: &Path,
         wishes: MountWishes,
     ) -> Result<ClientMount, NodeError> {
+        // Connections to each server, and files of servers on the same machine that are read and written directly.
+        forebay_server::local::raise_descriptor_limit().map_err(|source| NodeError::Limits { source })?;
         let token = read_secret(&file.token_file)?;
         let attached = Arc::new(remote::attach(file, token)?);
         let mut options = MountOptions::named(format!("{}/{}", file.name, file.namespace));

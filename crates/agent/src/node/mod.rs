@@ -30,6 +30,6 @@ pub use instance_file::{Cache, InstanceFile};
 pub use private::private_name;
 pub use running::Whereabouts;
 pub use secret::read_secret;
-pub use server::ServerNode;
+pub use server::{Room, ServerNode};
 pub use server_config::{InstanceConfig, NamespaceConfig, Owner, ServerAddress, ServerConfig};
 pub use umount::unmount;

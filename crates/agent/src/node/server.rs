@@ -24,6 +24,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Connections at a time: dozens for each client node of each instance.
 const CONNECTIONS_MAX: usize = 32_768;
+/// One connection for so many descriptors that the process may have: it needs two, or three if it is for callbacks, and
+/// more than half are left for files.
+const DESCRIPTORS_PER_CONNECTION: u64 = 6;
+/// With fewer descriptors than this a server is too small for 10,000 open files or 1,000 clients.
+const DESCRIPTORS_WANTED: u64 = 20_000;
 
 /// What is done with one instance is done one after the other; instances do not wait for each other.
 type Slot = Arc<Mutex<Option<Arc<Served>>>>;
@@ -34,23 +39,53 @@ pub struct ServerNode {
     slots: Mutex<BTreeMap<InstanceId, Slot>>,
     whereabouts: Whereabouts,
     running: Running,
+    room: Room,
+}
+
+/// What the descriptors of the process are enough for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Descriptors.
+    pub descriptors: u64,
+    /// Connections at a time.
+    pub connections: usize,
+}
+
+impl Room {
+    fn of(descriptors: u64) -> Room {
+        let connections =
+            usize::try_from(descriptors / DESCRIPTORS_PER_CONNECTION).unwrap_or(CONNECTIONS_MAX);
+        Room { descriptors, connections: connections.clamp(1, CONNECTIONS_MAX) }
+    }
+
+    /// What the administrator should know, if it is little.
+    pub fn complaint(&self) -> Option<String> {
+        let Room { descriptors, connections } = self;
+        (*descriptors < DESCRIPTORS_WANTED).then(|| {
+            format!(
+                "this process may have only {descriptors} files open, so {connections} connections are let in; \
+                 raise its hard limit of open files to {DESCRIPTORS_WANTED} or more (LimitNOFILE= of its unit, ulimit -Hn)"
+            )
+        })
+    }
 }
 
 impl ServerNode {
     /// Opens everything and begins to serve.
     pub fn start(config: &ServerConfig) -> Result<ServerNode, NodeError> {
-        forebay_server::local::raise_descriptor_limit().map_err(|source| NodeError::Limits { source })?;
+        let descriptors = forebay_server::local::raise_descriptor_limit();
+        let room = Room::of(descriptors.map_err(|source| NodeError::Limits { source })?);
         let running = Running::claim(&config.state)?;
         let server = Server::start(NetConfig {
             tcp: addresses(config)?,
             unix: config.socket.clone(),
             grace: config.grace,
-            connections_max: CONNECTIONS_MAX,
+            connections_max: room.connections,
             ..NetConfig::default()
         })?;
         let addresses = server.addresses().map_err(|source| NodeError::Listen { source })?;
         let whereabouts = Whereabouts { pid: std::process::id(), addresses, socket: config.socket.clone() };
-        let node = ServerNode { server, slots: Mutex::default(), whereabouts, running };
+        let node = ServerNode { server, slots: Mutex::default(), whereabouts, running, room };
         config.instances.iter().try_for_each(|instance| node.serve(instance))?;
         node.running.publish(&node.whereabouts)?;
         Ok(node)
@@ -59,6 +94,11 @@ impl ServerNode {
     /// Where it is reached.
     pub fn whereabouts(&self) -> &Whereabouts {
         &self.whereabouts
+    }
+
+    /// What its descriptors are enough for.
+    pub fn room(&self) -> Room {
+        self.room
     }
 
     /// Serves an instance as described from now on. What is new of one that is served is added; if anything else is
@@ -129,4 +169,20 @@ fn addresses(config: &ServerConfig) -> Result<Vec<SocketAddr>, NodeError> {
         all.extend(resolved.map_err(|source| NodeError::Unresolved { host: endpoint.to_string(), source })?);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn little_room_is_complained_of_and_much_is_not() {
+        let little = Room::of(1024);
+        assert_eq!(little.connections, 170);
+        let said = little.complaint().unwrap();
+        assert!(said.contains("1024 files") && said.contains("170 connections"), "{said}");
+        assert_eq!(Room::of(DESCRIPTORS_WANTED).complaint(), None);
+        assert_eq!(Room::of(1 << 30).connections, CONNECTIONS_MAX);
+        assert_eq!(Room::of(0).connections, 1);
+    }
 }

@@ -26,6 +26,9 @@ pub fn serve(places: Places<'_>, serve: &ServeNode) -> Result<Exit, CommandError
     // Before anything is opened, so that a signal that comes early is not lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CommandError::Signals)?;
     let node = ServerNode::start(&config)?;
+    if let Some(complaint) = node.room().complaint() {
+        say::note(complaint);
+    }
     say::answer(ready(&config, node.whereabouts()) + "\n").map_err(CommandError::Output)?;
     signals.forever().next();
     let unclosed = node.stop();
