@@ -185,6 +185,11 @@ impl Cluster {
         fault::set(self, fault, false)
     }
 
+    /// Ends the fault of a disk that fails ([`Storage::Failing`]); what it lost stays lost.
+    pub fn repair_disk(&self, server: usize) -> Result<(), ClusterError> {
+        storage::repair(self.server(server))
+    }
+
     /// The namespaces that live now because of this cluster.
     pub fn namespaces(&self) -> Vec<Namespace> {
         let hosts = self.hosts.iter().flat_map(Host::namespaces);

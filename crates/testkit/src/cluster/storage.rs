@@ -4,7 +4,8 @@
 //! the host boots again the same image is mounted, with what was on it.
 
 use super::host::TOOL_LIMIT;
-use super::{ClusterError, GONE_WITHIN, Host};
+use super::{ClusterError, GONE_WITHIN, Host, HostId};
+use crate::Identity;
 use crate::leaks::{self, Leak};
 use crate::process;
 use crate::wait;
@@ -22,20 +23,58 @@ pub enum Storage {
         /// Its size.
         bytes: u64,
     },
+    /// As [`Storage::Directory`], but the disk of one server promises more than it has: what is written is taken, and fails
+    /// when it is to go to the disk. [`super::Cluster::repair_disk`] gives it the room that
+    /// it promised. It holds nothing after a crash of its host.
+    Failing {
+        /// Which server.
+        server: usize,
+    },
 }
+
+/// What a failing disk promises, and what it has, in bytes.
+const PROMISED_BYTES: u64 = 200 << 20;
+const ROOM_BYTES: u64 = 24 << 20;
 
 /// Makes the fragment's directory as it has to be in a host that just booted.
 pub(super) fn prepare(host: &Host, storage: Storage) -> Result<(), ClusterError> {
     let point = host.fragment();
     fs::create_dir_all(&point).map_err(ClusterError::file(&point))?;
-    let Storage::Xfs { bytes } = storage else { return Ok(()) };
-    let image = image_path(host.directory());
-    if !image.exists() {
-        make_image(&image, bytes)?;
+    match storage {
+        Storage::Xfs { bytes } => {
+            let image = image_path(host.directory());
+            if !image.exists() {
+                make_image(&image, bytes)?;
+            }
+            let mut mount = Command::new("mount");
+            mount.args(["-o", "loop"]).args([&image, &point]);
+            host.success(&mut mount, TOOL_LIMIT).map(drop)
+        }
+        Storage::Failing { server } if host.id() == HostId::Server(server) => prepare_failing(host, &point),
+        Storage::Failing { .. } | Storage::Directory => Ok(()),
     }
-    let mut mount = Command::new("mount");
-    mount.args(["-o", "loop"]).args([&image, &point]);
-    host.success(&mut mount, TOOL_LIMIT).map(drop)
+}
+
+/// A file system on a sparse image in a memory that is too small for it. Without a journal, so that data fails and not the
+/// file system as a whole.
+fn prepare_failing(host: &Host, point: &Path) -> Result<(), ClusterError> {
+    let memory = memory_path(host);
+    let script = format!(
+        "mkdir -p {memory:?}; mount -t tmpfs -o size={ROOM_BYTES} forebay-test {memory:?}\n\
+         truncate -s {PROMISED_BYTES} {memory:?}/image; mkfs.ext4 -q -F -O ^has_journal {memory:?}/image\n\
+         mount -o loop,errors=continue {memory:?}/image {point:?}"
+    );
+    host.shell(&Identity::root(), &script, TOOL_LIMIT).map(drop)
+}
+
+fn memory_path(host: &Host) -> PathBuf {
+    host.directory().join("memory")
+}
+
+/// Gives the disk of [`Storage::Failing`] what it promised.
+pub(super) fn repair(host: &Host) -> Result<(), ClusterError> {
+    let script = format!("mount -o remount,size={} {:?}", 2 * PROMISED_BYTES, memory_path(host));
+    host.shell(&Identity::root(), &script, TOOL_LIMIT).map(drop)
 }
 
 fn image_path(directory: &Path) -> PathBuf {

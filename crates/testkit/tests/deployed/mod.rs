@@ -11,11 +11,13 @@ mod program;
 
 use forebay_testkit::cluster::{Cluster, Host, HostId, Plan, Storage};
 use forebay_testkit::{Identity, ProcessGuard, process, wait_until};
-use std::cell::Cell;
+use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fmt::Write;
 use std::fs::{self, File};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Longer than anything takes that works.
@@ -26,7 +28,10 @@ pub const SUITE_LIMIT: Duration = Duration::from_secs(600);
 const PORT: u16 = 7070;
 /// Names in the configuration.
 const INSTANCE: &str = "tested";
+const NEIGHBOUR: &str = "neighbour";
 const NAMESPACE: &str = "c1";
+/// Descriptors that a process may have without having asked for more.
+const SOFT_DESCRIPTORS: u64 = 1024;
 /// What daemons say when they are ready.
 const SERVING: &str = "forebay: serving";
 const MOUNTED: &str = "forebay: mounted";
@@ -48,6 +53,10 @@ pub struct Shape {
     pub grace_s: u64,
     /// How long a client waits for a server that it does not hear of.
     pub final_s: u64,
+    /// Descriptors that a daemon can have: the hard limit. It begins with a soft one as a login gives it.
+    pub descriptors_max: u64,
+    /// The servers serve a second instance, each on a directory of the machine.
+    pub has_neighbour: bool,
 }
 
 impl Default for Shape {
@@ -61,6 +70,8 @@ impl Default for Shape {
             stripe_size: 64 << 10,
             grace_s: 2,
             final_s: 60,
+            descriptors_max: 20_000,
+            has_neighbour: false,
         }
     }
 }
@@ -85,7 +96,7 @@ pub struct Deployment {
     cluster: Cluster,
     shape: Shape,
     /// Every start of a daemon has a log of its own.
-    logs: Cell<u32>,
+    logs: AtomicU32,
     finished: bool,
 }
 
@@ -109,7 +120,7 @@ impl Deployment {
             servers: (0..shape.servers).map(|_| None).collect(),
             cluster,
             shape,
-            logs: Cell::new(0),
+            logs: AtomicU32::new(0),
             finished: false,
         };
         deployment.write_files();
@@ -174,7 +185,19 @@ impl Deployment {
 
     /// Mounts on a client as somebody, and awaits it.
     pub fn mount(&mut self, client: usize, who: &Identity) {
-        self.mounts[client] = Some(self.launch_mount(client, who, &self.instance_file()));
+        self.mount_described(client, who, &self.instance_file());
+    }
+
+    /// Mounts the second instance on a client as root, and awaits it.
+    pub fn mount_neighbour(&mut self, client: usize) {
+        let description = self.cluster.directory().join("neighbour.toml");
+        let own = self.description(&self.token_file());
+        write(&description, &own.replace("id = 17", "id = 18").replace(INSTANCE, NEIGHBOUR));
+        self.mount_described(client, &Identity::root(), &description);
+    }
+
+    fn mount_described(&mut self, client: usize, who: &Identity, description: &Path) {
+        self.mounts[client] = Some(self.launch_mount(client, who, description));
         let daemon = self.mounts[client].as_mut().expect("it was set a moment ago");
         await_ready(daemon, MOUNTED);
     }
@@ -233,6 +256,26 @@ impl Deployment {
     pub fn start_server(&mut self, server: usize) {
         self.launch_server(server);
         self.await_server(server);
+    }
+
+    /// The process of a server, as the machine numbers it.
+    pub fn server_process(&self, server: usize) -> u32 {
+        self.servers[server].as_ref().expect("it runs").guard.id()
+    }
+
+    /// The process of a mount, as the machine numbers it.
+    pub fn mount_process(&self, client: usize) -> u32 {
+        self.mounts[client].as_ref().expect("it is mounted").guard.id()
+    }
+
+    /// What the process of a server has said since its last start.
+    pub fn server_said(&self, server: usize) -> String {
+        self.servers[server].as_ref().expect("it runs").said()
+    }
+
+    /// Where a server is reached by clients.
+    pub fn address(&self, server: usize) -> String {
+        format!("{}:{PORT}", self.cluster.server(server).address())
     }
 
     /// Ends everything the polite way and checks that nothing is left.
@@ -298,40 +341,51 @@ impl Deployment {
 
     fn list_servers(&self, text: &mut String, key: &str) {
         for server in 0..self.shape.servers {
-            let address = self.cluster.server(server).address();
-            let _ = writeln!(text, "[[{key}]]\naddress = \"{address}:{PORT}\"");
+            let _ = writeln!(text, "[[{key}]]\naddress = \"{}\"", self.address(server));
         }
     }
 
     fn configuration(&self, server: usize) -> String {
         let (host, shape) = (self.cluster.server(server), self.shape);
-        let space = shape.metered.map_or("hard".into(), |bytes| bytes.to_string());
-        let secret = |name: &str| self.cluster.directory().join(name);
         let mut text = format!(
-            "listen = [\"{}:{PORT}\"]\nstate = {:?}\ngrace_s = {}\n\
-             [[instance]]\nid = 17\nname = {INSTANCE:?}\nfragment = {:?}\nspace = {space:?}\nposition = {server}\n\
-             token_file = {:?}\nseal_file = {:?}\nfinal_s = {}\n",
-            host.address(),
+            "listen = [\"{}\"]\nstate = {:?}\ngrace_s = {}\n",
+            self.address(server),
             host.directory().join("state"),
             shape.grace_s,
-            host.fragment(),
+        );
+        self.describe_instance(&mut text, server, 17, INSTANCE, &host.fragment());
+        if shape.has_neighbour {
+            let fragment = host.directory().join(NEIGHBOUR);
+            fs::create_dir(&fragment).expect("scratch is writable");
+            self.describe_instance(&mut text, server, 18, NEIGHBOUR, &fragment);
+        }
+        text
+    }
+
+    fn describe_instance(&self, text: &mut String, server: usize, id: u64, name: &str, fragment: &Path) {
+        let shape = self.shape;
+        let space = shape.metered.map_or("hard".into(), |bytes| bytes.to_string());
+        let secret = |name: &str| self.cluster.directory().join(name);
+        let _ = write!(
+            text,
+            "[[instance]]\nid = {id}\nname = {name:?}\nfragment = {fragment:?}\nspace = {space:?}\n\
+             position = {server}\ntoken_file = {:?}\nseal_file = {:?}\nfinal_s = {}\n",
             secret("token"),
             secret("seal"),
             shape.final_s,
         );
-        self.list_servers(&mut text, "instance.server");
+        self.list_servers(text, "instance.server");
         let _ = writeln!(
             text,
             "[[instance.namespace]]\nname = {NAMESPACE:?}\nstripe_size = \"{}\"",
             shape.stripe_size
         );
-        text
     }
 
     fn launch_server(&mut self, server: usize) {
         let file = self.server_file(server);
         let command = self.forebay(&["--config", file.to_str().expect("plain path"), "serve"]);
-        let daemon = launch(self.cluster.server(server), command, &Identity::root(), self.next_log());
+        let daemon = self.launch(self.cluster.server(server), command, &Identity::root());
         self.servers[server] = Some(daemon);
     }
 
@@ -345,18 +399,26 @@ impl Deployment {
         let description = description.to_str().expect("plain path");
         let command =
             self.forebay(&["mount", "--instance", description, point.to_str().expect("plain path")]);
-        launch(self.client(client), command, who, self.next_log())
+        self.launch(self.client(client), command, who)
     }
 
-    fn next_log(&self) -> u32 {
-        self.logs.set(self.logs.get() + 1);
-        self.logs.get()
+    fn launch(&self, host: &Host, mut command: Command, who: &Identity) -> Daemon {
+        let log = log_path(host, self.logs.fetch_add(1, SeqCst) + 1);
+        let said = File::options().create(true).append(true).open(&log).expect("scratch is writable");
+        let errors = said.try_clone().expect("a descriptor");
+        command.current_dir("/").stdin(Stdio::null()).stdout(said).stderr(errors);
+        let most = self.shape.descriptors_max;
+        let limit = Rlimit { current: Some(SOFT_DESCRIPTORS.min(most)), maximum: Some(most) };
+        // SAFETY: one plain system call between fork and exec. Before `who` gives the right to it up.
+        unsafe { command.pre_exec(move || Ok(setrlimit(Resource::Nofile, limit)?)) };
+        let guard = host.start(who.apply(&mut command)).unwrap_or_else(|error| panic!("{error}"));
+        Daemon { guard, log }
     }
 
     /// What all daemons said, in the order they were started.
     fn all_said(&self) -> String {
         let mut text = String::new();
-        for number in 1..=self.logs.get() {
+        for number in 1..=self.logs.load(SeqCst) {
             for host in self.cluster.hosts() {
                 if let Ok(said) = fs::read_to_string(log_path(host, number)) {
                     let _ = writeln!(text, "--- process {number}, on {}, said:\n{said}", host.id());
@@ -377,15 +439,6 @@ impl Drop for Deployment {
 
 fn log_path(host: &Host, number: u32) -> PathBuf {
     host.directory().join(format!("{number}.log"))
-}
-
-fn launch(host: &Host, mut command: Command, who: &Identity, log: u32) -> Daemon {
-    let log = log_path(host, log);
-    let said = File::options().create(true).append(true).open(&log).expect("scratch is writable");
-    let errors = said.try_clone().expect("a descriptor");
-    command.current_dir("/").stdin(Stdio::null()).stdout(said).stderr(errors);
-    let guard = host.start(who.apply(&mut command)).unwrap_or_else(|error| panic!("{error}"));
-    Daemon { guard, log }
 }
 
 fn await_ready(daemon: &mut Daemon, word: &str) {
