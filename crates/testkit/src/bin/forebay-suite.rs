@@ -3,7 +3,7 @@
 //! One thread only: the suites fork. Ends with 0 when all held, 1 when something did not, 2 when it could not be run.
 
 use clap::{Parser, Subcommand, ValueEnum};
-use forebay_testkit::exercise::{namespace, single_file};
+use forebay_testkit::exercise::{mapped, namespace, single_file};
 use forebay_testkit::posix::{self, Cost, Outcome, Selection};
 use forebay_testkit::random::{SEED_VARIABLE, seed_from_clock, seed_from_environment};
 use std::fmt::Display;
@@ -51,6 +51,14 @@ enum Suite {
     SingleFile {
         /// The file under test, which must not exist.
         file: PathBuf,
+        #[command(flatten)]
+        length: Length,
+    },
+    /// Random operations on one file that several nodes map.
+    Mapped {
+        /// The file under test, which must not exist, as each node names it.
+        #[arg(required = true)]
+        files: Vec<PathBuf>,
         #[command(flatten)]
         length: Length,
     },
@@ -112,6 +120,10 @@ fn main() -> ExitCode {
         Suite::SingleFile { file, length } => {
             let run = single_file::Run { file, seed: length.seed(), operations: length.operations };
             said(run.seed, single_file::run(&run).map(|count| format!("{count} operations")))
+        }
+        Suite::Mapped { files, length } => {
+            let run = mapped::Run { files, seed: length.seed(), operations: length.operations };
+            said(run.seed, mapped::run(&run).map(|count| format!("{count} operations")))
         }
         Suite::Compare { under, beside } => compare(&under, &beside),
     }

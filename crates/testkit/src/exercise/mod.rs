@@ -3,11 +3,13 @@
 //! * [`namespace`]: names, attributes and data, done in lockstep on the directory under test and on a local directory.
 //!   Every answer is compared, errors too, and regularly the whole trees.
 //! * [`single_file`]: everything that changes or reads the bytes of one file, against a vector of bytes.
+//! * [`mapped`]: one file that several nodes map, read and write in turns, against what is promised of mapped files.
 //!
 //! The seed decides everything, so a failure is replayed by giving its seed again. What may differ from the local file
 //! system is listed in one table, [`discrepancies::ALLOWED`], each with its reason.
 
 pub mod discrepancies;
+pub mod mapped;
 pub mod namespace;
 pub mod operation;
 pub mod side;
