@@ -9,7 +9,8 @@ use super::held::Life;
 use super::session::{Session, random};
 use super::socket::Socket;
 use forebay_wire::message::{
-    ConnectionKind, DecodeError, Flags, HEADER_BYTES, Handshake, Header, MetadataRequest, Reply, VERSIONS,
+    ConnectionKind, DecodeError, Field, Flags, HEADER_BYTES, Handshake, Header, MetadataRequest, Once, Reply,
+    VERSIONS,
 };
 use forebay_wire::proof::Transcript;
 use std::io::{self, IoSlice, IoSliceMut};
@@ -85,7 +86,9 @@ pub(crate) struct Train<'a> {
     pub(crate) body: &'a [u8],
     pub(crate) carried: &'a [&'a [u8]],
     /// Asked afterwards.
-    pub(crate) then: Option<&'a MetadataRequest>,
+    pub(crate) then: &'a [MetadataRequest],
+    /// The number of the first of those, if they have numbers.
+    pub(crate) numbers: Once,
 }
 
 impl Connection {
@@ -199,52 +202,50 @@ impl Connection {
         carried: &[&[u8]],
         sink: &mut Sink<'_, '_>,
     ) -> Result<Reply, Broken> {
-        let train = Train { before: None, kind, flags, body, carried, then: None };
+        let numbers = Once { slot: 0, sequence: 0 };
+        let train = Train { before: None, kind, flags, body, carried, then: &[], numbers };
         self.ask_train(&train, sink).map(|(reply, _)| reply)
     }
 
-    /// Sends a request with what goes before and after it as one message, and waits for the replies.
+    /// Sends a request with what goes before and after it as one message, and waits for the replies: to those afterwards as
+    /// many as come, in order.
     pub(crate) fn ask_train(
         &mut self,
         train: &Train<'_>,
         sink: &mut Sink<'_, '_>,
-    ) -> Result<(Reply, Option<Reply>), Broken> {
+    ) -> Result<(Reply, Vec<Reply>), Broken> {
         let mut head = std::mem::take(&mut self.head);
         head.clear();
         if let Some(request) = train.before {
-            self.put(&mut head, Flags { one_way: true, ..Flags::default() }, request);
+            self.put(&mut head, Flags { one_way: true, ..Flags::default() }, request, None);
         }
         let header = self.header(train.kind, train.flags, train.body, train.carried);
         let number = self.last_request;
         head.extend_from_slice(&header);
-        let mut tail = Vec::new();
-        if let Some(request) = train.then {
-            self.put(&mut tail, Flags::default(), request);
+        let (mut tail, mut numbers) = (Vec::new(), train.numbers);
+        for request in train.then {
+            self.put(&mut tail, Flags::default(), request, Some(numbers));
+            numbers.sequence += 1;
         }
         let sent = self.write(&head, train.body, train.carried, &tail);
         self.head = head;
         sent?;
         let reply = self.reply(number, sink)?;
-        let second = match train.then {
-            Some(_) if !matches!(reply, Reply::Malformed { .. }) => {
-                self.reply(number + 1, &mut Sink::Nothing)
-            }
-            _ => return self.ends_with(reply, None),
-        };
-        match second {
-            Ok(second) => self.ends_with(reply, Some(second)),
-            // What comes next is not known. The first reply is good all the same.
-            Err(_) => {
-                self.socket.shut_down();
-                Ok((reply, None))
+        let mut others = Vec::with_capacity(train.then.len());
+        if !matches!(reply, Reply::Malformed { .. }) {
+            for (number, _) in (number + 1..).zip(train.then) {
+                match self.reply(number, &mut Sink::Nothing) {
+                    Ok(other) => others.push(other),
+                    // What comes next is not known. The replies so far are good all the same.
+                    Err(_) => {
+                        self.socket.shut_down();
+                        return Ok((reply, others));
+                    }
+                }
             }
         }
-    }
-
-    /// Nothing may follow the replies to what was asked.
-    fn ends_with(&self, reply: Reply, second: Option<Reply>) -> Result<(Reply, Option<Reply>), Broken> {
         match self.filled - self.taken {
-            0 => Ok((reply, second)),
+            0 => Ok((reply, others)),
             bytes => Err(DecodeError::Trailing { bytes }.into()),
         }
     }
@@ -258,10 +259,13 @@ impl Connection {
         Ok(reply)
     }
 
-    /// Adds a whole frame of its own.
-    fn put(&mut self, to: &mut Vec<u8>, flags: Flags, request: &MetadataRequest) {
+    /// Adds a whole frame of its own; with a number, if it is to have one.
+    fn put(&mut self, to: &mut Vec<u8>, flags: Flags, request: &MetadataRequest, number: Option<Once>) {
         let at = to.len();
         to.extend([0; HEADER_BYTES]);
+        if let Some(number) = number.filter(|_| MetadataRequest::is_once(request.kind())) {
+            number.put(to);
+        }
         request.encode(to);
         let header = self.header(request.kind(), flags, &to[at + HEADER_BYTES..], &[]);
         to[at..at + HEADER_BYTES].copy_from_slice(&header);

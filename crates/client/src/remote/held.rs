@@ -10,8 +10,10 @@
 
 use forebay_wire::message::{Claim, Closed, Credentials, Forgotten, Item, Name};
 use forebay_wire::{Attr, Ino, LockFamily, LockOwner, LockRange, LockRequest, LockScope, OpenFlags};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 #[derive(Default)]
 struct Reference {
@@ -21,6 +23,9 @@ struct Reference {
     kept: u64,
     /// Open files of the object, and places of held objects in it.
     pins: u64,
+    /// Of the open files those that are open for writing, and when the last one was closed.
+    writers: u64,
+    written: Option<Instant>,
     generation: u64,
     place: Option<(Ino, Name)>,
 }
@@ -46,7 +51,7 @@ struct Inner {
     life: Option<Life>,
     references: HashMap<Ino, Reference>,
     /// What names were last seen to stand for; those that are a place in `references`.
-    names: HashMap<(Ino, Name), Ino>,
+    names: BTreeMap<(Ino, Name), Ino>,
     forgotten: HashMap<Ino, u64>,
     files: HashMap<u64, OpenedFile>,
     /// Closed files of which the server was not told yet.
@@ -76,6 +81,45 @@ impl Held {
         if !is_same {
             inner.move_to(attr.ino, Some((parent, name.clone())));
         }
+    }
+
+    /// A reply counted a reference to the object of a name that nobody asked for yet; it is kept with the others. `false`:
+    /// there are none, or the name stood for something else, and it is given back.
+    pub(crate) fn keep(&self, attr: &Attr, parent: Ino, name: &Name) -> bool {
+        let mut inner = self.lock();
+        let is_known = inner.names.get(&(parent, name.clone())) == Some(&attr.ino);
+        match inner.references.get_mut(&attr.ino).filter(|reference| is_known && reference.count > 0) {
+            Some(reference) => {
+                reference.kept += 1;
+                true
+            }
+            None => {
+                inner.give_back(attr.ino, 1);
+                false
+            }
+        }
+    }
+
+    /// One of the kept references is used for a name that was found before anybody asked. `false`: there is none, or the object
+    /// was written since.
+    pub(crate) fn refer_kept(&self, ino: Ino, parent: Ino, name: &Name, since: Instant) -> bool {
+        let mut inner = self.lock();
+        let is_known = inner.names.get(&(parent, name.clone())) == Some(&ino);
+        let Some(reference) = inner.references.get_mut(&ino) else { return false };
+        let is_written = reference.writers > 0 || reference.written.is_some_and(|at| at >= since);
+        if !is_known || is_written || reference.kept == 0 {
+            return false;
+        }
+        (reference.kept, reference.count) = (reference.kept - 1, reference.count + 1);
+        true
+    }
+
+    /// The next names of a directory that are known here, in their order.
+    pub(crate) fn names_after(&self, parent: Ino, name: &Name, most: usize) -> Vec<Name> {
+        let inner = self.lock();
+        let after = inner.names.range((Bound::Excluded((parent, name.clone())), Bound::Unbounded));
+        let here = after.take_while(|((directory, _), _)| *directory == parent);
+        here.take(most).map(|((_, name), _)| name.clone()).collect()
     }
 
     /// Gives references back; `true` when so many wait to be told to the server that it is time.
@@ -143,7 +187,9 @@ impl Held {
     pub(crate) fn opened(&self, handle: u64, file: OpenedFile, life: Option<Life>) -> bool {
         let mut inner = self.lock();
         if inner.life == life {
-            inner.references.entry(file.ino).or_default().pins += 1;
+            let reference = inner.references.entry(file.ino).or_default();
+            reference.pins += 1;
+            reference.writers += u64::from(file.flags.writable());
             inner.files.insert(handle, file);
         }
         inner.life == life
@@ -154,7 +200,7 @@ impl Held {
     pub(crate) fn closed(&self, closed: Closed) -> bool {
         let mut inner = self.lock();
         if let Some(file) = inner.files.remove(&closed.handle) {
-            inner.unpin(file.ino);
+            inner.was_closed(&file);
             inner.unclosed.push(closed);
         }
         inner.unclosed.len() >= Closed::MOST
@@ -164,7 +210,7 @@ impl Held {
     pub(crate) fn lost(&self, handle: u64) {
         let mut inner = self.lock();
         if let Some(file) = inner.files.remove(&handle) {
-            inner.unpin(file.ino);
+            inner.was_closed(&file);
         }
     }
 
@@ -260,6 +306,14 @@ impl Held {
 }
 
 impl Inner {
+    fn was_closed(&mut self, file: &OpenedFile) {
+        if let Some(reference) = self.references.get_mut(&file.ino).filter(|_| file.flags.writable()) {
+            reference.writers = reference.writers.saturating_sub(1);
+            reference.written = Some(Instant::now());
+        }
+        self.unpin(file.ino);
+    }
+
     fn move_to(&mut self, ino: Ino, place: Option<(Ino, Name)>) {
         let Some(reference) = self.references.get_mut(&ino) else { return };
         let before = std::mem::replace(&mut reference.place, place.clone());
@@ -364,8 +418,12 @@ mod tests {
     }
 
     fn refer(held: &Held, ino: u64, parent: u64, at: &str) {
+        held.refer(&attr_of(ino), Ino(parent), &name(at));
+    }
+
+    fn attr_of(ino: u64) -> Attr {
         let time = Timestamp::default();
-        let attr = Attr {
+        Attr {
             ino: Ino(ino),
             size: 0,
             blocks: 0,
@@ -381,8 +439,7 @@ mod tests {
             block_size: 1,
             generation: ino * 10,
             valid_ms: 0,
-        };
-        held.refer(&attr, Ino(parent), &name(at));
+        }
     }
 
     fn claimed(held: &Held) -> Vec<(u64, u64, Option<u64>)> {
@@ -432,6 +489,26 @@ mod tests {
         let all = [Forgotten { ino: Ino(3), count: 1 }, Forgotten { ino: Ino(9), count: 1 }];
         assert_eq!(forgotten, all);
         assert_eq!(claimed(&held), []);
+    }
+
+    #[test]
+    fn what_is_or_was_open_for_writing_since_is_not_known_by_earlier_answers() {
+        let held = Held::default();
+        held.begin(LIFE);
+        refer(&held, 3, 1, "a");
+        let attr = |ino| Attr { ino: Ino(ino), ..attr_of(3) };
+        assert!(held.keep(&attr(3), Ino(1), &name("a")));
+        let before = Instant::now();
+        let who = Credentials { uid: 0, gid: 0, pid: 0, groups: Vec::new() };
+        let file = OpenedFile { who, ino: Ino(3), flags: OpenFlags::READ_WRITE };
+        assert!(held.opened(5, file, held.life()));
+        assert!(!held.refer_kept(Ino(3), Ino(1), &name("a"), before), "it is open for writing");
+        held.closed(Closed { handle: 5, wrote: true });
+        assert!(!held.refer_kept(Ino(3), Ino(1), &name("a"), before), "it was");
+        let after = Instant::now() + std::time::Duration::from_nanos(1);
+        assert!(!held.refer_kept(Ino(3), Ino(1), &name("b"), after), "another name");
+        assert!(held.refer_kept(Ino(3), Ino(1), &name("a"), after));
+        assert!(!held.refer_kept(Ino(3), Ino(1), &name("a"), after), "there was one");
     }
 
     #[test]

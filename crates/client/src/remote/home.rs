@@ -8,10 +8,12 @@
 //! are sent again. What cannot be claimed is gone: its handles fail as stale. An object is claimed by the name it was last
 //! seen under here; one that another client moved since, and that nobody here has looked up, is not found by it.
 
+use super::ahead::Ahead;
 use super::connection::{Broken, Connection, Sink};
 use super::credentials::Groups;
 use super::fresh::Fresh;
 use super::held::{Held, Life, OpenedFile};
+use super::lacking::Lacking;
 use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin};
 use super::recent::Recent;
 use super::session::Session;
@@ -34,6 +36,8 @@ pub(crate) struct Home {
     pub(crate) link: Link,
     pub(crate) held: Arc<Held>,
     pub(crate) tickets: Arc<Tickets>,
+    pub(crate) lacking: Lacking,
+    pub(crate) ahead: Ahead,
     pub(crate) validity: Validity,
     pub(crate) recent: Recent,
     pub(crate) fresh: Fresh,

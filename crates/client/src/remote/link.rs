@@ -3,7 +3,8 @@
 //! A link has a few *lanes*. Whoever wants something takes a free lane, sends the request, reads the reply itself and gives
 //! the lane back: no thread reads for others, since to wake a thread on another processor takes longer than a small request.
 //! A lane keeps its connection, and for requests that are carried out once its slot and their count. One request is under
-//! way in a lane, so the server's memory of a slot's last reply is enough.
+//! way in a lane, so the server's memory of a slot's last reply is enough. What goes in the same message after a request is
+//! never sent again, and has a slot of its own.
 //!
 //! A connection that breaks is made anew and the request is sent again, marked as repeated. While the server cannot be
 //! reached this goes on, with pauses; after the description's time operations fail instead, at once, until somebody finds
@@ -23,6 +24,9 @@ use std::time::{Duration, Instant};
 const PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Longest pause between attempts.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
+
+/// Slots of requests that go after others, one for each lane; those of the requests themselves are below.
+const AFTER_SLOTS: u16 = 32;
 
 /// What the server said makes no sense; asking again would not help.
 pub(crate) const NOT_UNDERSTOOD: FsError =
@@ -62,6 +66,8 @@ pub(crate) trait Rejoin: Send + Sync {
 struct Lane {
     slot: u16,
     sequence: u64,
+    /// Count of the slot of requests that go after others.
+    after: u64,
     connection: Option<Connection>,
     body: Vec<u8>,
 }
@@ -146,7 +152,7 @@ impl Link {
             if lanes.made < self.lanes_max {
                 let slot = lanes.made;
                 lanes.made += 1;
-                let lane = Lane { slot, sequence: 0, connection: None, body: Vec::new() };
+                let lane = Lane { slot, sequence: 0, after: 0, connection: None, body: Vec::new() };
                 return Taken { link: self, lane: Some(lane) };
             }
             lanes.waiting += 1;
@@ -173,9 +179,22 @@ impl Link {
         first: &MetadataRequest,
         second: &MetadataRequest,
     ) -> Result<(Reply, Life, Option<Reply>)> {
-        debug_assert!(!MetadataRequest::is_once(second.kind()), "the second is never sent again");
+        let mut others = Vec::new();
+        let then = std::slice::from_ref(second);
+        let (reply, life) = self.ask_many(first, then, &mut others)?;
+        Ok((reply, life, others.pop()))
+    }
+
+    /// The same with several afterwards; those of their replies that came are added to `others`, in order, whatever becomes
+    /// of the first.
+    pub(crate) fn ask_many(
+        &self,
+        first: &MetadataRequest,
+        then: &[MetadataRequest],
+        others: &mut Vec<Reply>,
+    ) -> Result<(Reply, Life)> {
         let ask = Ask::Metadata(first);
-        self.ask_train(Patience::Wait, ask, Some(second), &[], &mut Sink::Nothing, |_| true)
+        self.ask_train((Patience::Wait, ask), (then, others), &[], &mut Sink::Nothing, |_| true)
     }
 
     /// As [`Link::ask`], if `may` says so of the life of the session; a request that is not sent has a bad handle.
@@ -187,18 +206,17 @@ impl Link {
         sink: &mut Sink<'_, '_>,
         may: impl Fn(Life) -> bool,
     ) -> Result<(Reply, Life)> {
-        self.ask_train(patience, ask, None, carried, sink, may).map(|(reply, life, _)| (reply, life))
+        self.ask_train((patience, ask), (&[], &mut Vec::new()), carried, sink, may)
     }
 
     fn ask_train(
         &self,
-        patience: Patience,
-        ask: Ask<'_>,
-        then: Option<&MetadataRequest>,
+        (patience, ask): (Patience, Ask<'_>),
+        (then, others): (&[MetadataRequest], &mut Vec<Reply>),
         carried: &[&[u8]],
         sink: &mut Sink<'_, '_>,
         may: impl Fn(Life) -> bool,
-    ) -> Result<(Reply, Life, Option<Reply>)> {
+    ) -> Result<(Reply, Life)> {
         let mut taken = self.take();
         let lane = taken.lane.as_mut().expect("a lane until it is given back");
         let kind = lane.encode(ask);
@@ -216,19 +234,29 @@ impl Link {
             }
             let rejoin = self.rejoin.get();
             let before = rejoin.and_then(|rejoin| rejoin.before(life));
-            let train = Train { before: before.as_ref(), kind, flags, body: &lane.body, carried, then };
+            // What goes after the request is not sent again: it may have been carried out, and nobody needs to know.
+            let then = if flags.repeated { &[] } else { then };
+            lane.after += then.len() as u64;
+            let numbers =
+                Once { slot: AFTER_SLOTS + lane.slot, sequence: lane.after + 1 - then.len() as u64 };
+            let body = &lane.body;
+            let train = Train { before: before.as_ref(), kind, flags, body, carried, then, numbers };
             let answer = connection.ask_train(&train, sink);
             if let (Err(_), Some(request), Some(rejoin)) = (&answer, before, rejoin) {
                 rejoin.not_told(request, life);
             }
+            let answer = answer.map(|(reply, more)| {
+                others.extend(more);
+                reply
+            });
             match answer {
-                Ok((Reply::Failed { error }, _)) => return Err(error),
-                Ok((Reply::Unsupported { .. }, _)) => return Err(FsError::Unsupported),
-                Ok((Reply::Malformed { .. }, _)) | Err(Broken::Protocol(_)) => {
+                Ok(Reply::Failed { error }) => return Err(error),
+                Ok(Reply::Unsupported { .. }) => return Err(FsError::Unsupported),
+                Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => {
                     lane.connection = None;
                     return Err(NOT_UNDERSTOOD);
                 }
-                Ok((reply, then)) => return Ok((reply, life, then)),
+                Ok(reply) => return Ok((reply, life)),
                 Err(Broken::Connection(_)) => lane.connection = None,
             }
             if let Sink::Descriptors(descriptors) = sink {

@@ -1,9 +1,11 @@
 //! The metadata service of a namespace on another machine: each operation one request.
 
+use super::ahead::Asked;
 use super::connection::Sink;
 use super::directory::RemoteDirectory;
 use super::held::{Life, OpenedFile};
 use super::home::{Home, name};
+use super::lacking;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience};
 use super::stub::RemoteStub;
 use forebay_wire::message::{
@@ -40,6 +42,27 @@ impl RemoteMetadata {
         let attr = self.home.ask_attr(request)?;
         self.home.held.refer(&attr, parent, name);
         Ok(self.home.validity.shown(attr, Some(parent), before))
+    }
+
+    /// Looks a name up, and with it names that are likely to be looked up next.
+    fn look_up(&self, who: Credentials, parent: Ino, name: &Name, ahead: Vec<Name>) -> Result<Attr> {
+        let home = &self.home;
+        let request = |name: &Name| MetadataRequest::Lookup { who: who.clone(), parent, name: name.clone() };
+        let then: Vec<_> = ahead.iter().map(request).collect();
+        let (asked, mut others) = (Asked::now(&home.validity, &home.recent), Vec::new());
+        let looked_up = home.link.ask_many(&request(name), &then, &mut others);
+        for (name, reply) in ahead.into_iter().zip(others) {
+            if let Reply::Attr { attr } = reply
+                && home.held.keep(&attr, parent, &name)
+            {
+                home.ahead.found(parent, name, attr, asked);
+            }
+        }
+        let Reply::Attr { attr } = looked_up?.0 else { return Err(NOT_UNDERSTOOD) };
+        home.held.refer(&attr, parent, name);
+        // What was found in it is granted for no longer than the directory.
+        home.fresh.extend(parent, asked.moment(), attr.valid_ms);
+        Ok(home.validity.shown(attr, Some(parent), asked.moment()))
     }
 
     /// Asks for a change of a name in a directory, and for what becomes of the directory by it.
@@ -85,11 +108,19 @@ impl MetadataService for RemoteMetadata {
 
     fn lookup(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<Attr> {
         let name = name(of)?;
-        if self.home.fresh.lacks(parent, &name, &self.home.validity) {
+        let home = &self.home;
+        if home.fresh.lacks(parent, &name, &home.validity) {
             return Err(FsError::NotFound);
         }
-        let request = MetadataRequest::Lookup { who: self.who(by), parent, name: name.clone() };
-        self.refer(&request, parent, &name)
+        if let Some(attr) = home.ahead.take(parent, &name, (&home.held, &home.validity, &home.recent)) {
+            return Ok(attr);
+        }
+        let (who, ahead) = (self.who(by), home.ahead.plan(parent, &name, &home.held));
+        let found = self.look_up(who.clone(), parent, &name, ahead);
+        if found == Err(FsError::NotFound) {
+            lacking::missed(home, &who, parent);
+        }
+        found
     }
 
     fn forget(&self, ino: Ino, count: u64) {
@@ -130,7 +161,7 @@ impl MetadataService for RemoteMetadata {
         let NewObject { caller, mode, rdev } = *object;
         let request =
             MetadataRequest::Mknod { who: self.who(caller), parent, name: name.clone(), mode, rdev };
-        self.home.fresh.may_have(parent, &name);
+        let _making = self.home.fresh.making(parent, &name);
         let _changing = self.home.recent.changing([parent]);
         self.refer(&request, parent, &name)
     }
@@ -143,7 +174,7 @@ impl MetadataService for RemoteMetadata {
         flags: OpenFlags,
     ) -> Result<(Attr, Arc<dyn Stub>)> {
         let name = name(of)?;
-        self.home.fresh.may_have(parent, &name);
+        let _making = self.home.fresh.making(parent, &name);
         let who = self.who(object.caller);
         let before = self.home.validity.now();
         let request = MetadataRequest::Create {
@@ -164,7 +195,7 @@ impl MetadataService for RemoteMetadata {
         let who = self.who(object.caller);
         let (home, before) = (&self.home, self.home.validity.now());
         let _changing = home.recent.changing([parent]);
-        home.fresh.may_have(parent, &name);
+        let _making = home.fresh.making(parent, &name);
         let (making, life) = (home.fresh.begin(before), home.held.life());
         let request = MetadataRequest::Mkdir { who, parent, name: name.clone(), mode: object.mode };
         let ask = Ask::Metadata(&request);
@@ -182,7 +213,7 @@ impl MetadataService for RemoteMetadata {
         let name = name(of)?;
         let target = Target::new(target.as_os_str().as_bytes()).ok_or(FsError::NameTooLong)?;
         let _changing = self.home.recent.changing([parent]);
-        self.home.fresh.may_have(parent, &name);
+        let _making = self.home.fresh.making(parent, &name);
         let request = MetadataRequest::Symlink { who: self.who(by), parent, name: name.clone(), target };
         self.refer(&request, parent, &name)
     }
@@ -190,16 +221,23 @@ impl MetadataService for RemoteMetadata {
     fn link(&self, by: Caller, ino: Ino, parent: Ino, of: &OsStr) -> Result<Attr> {
         let name = name(of)?;
         let _changing = self.home.recent.changing([parent, ino]);
-        self.home.fresh.may_have(parent, &name);
+        let _making = self.home.fresh.making(parent, &name);
         let request = MetadataRequest::Link { who: self.who(by), ino, parent, name: name.clone() };
         self.refer(&request, parent, &name)
     }
 
     fn unlink(&self, by: Caller, parent: Ino, of: &OsStr) -> Result<()> {
         let name = name(of)?;
+        let home = &self.home;
+        let removed = home.held.known(parent, &name);
+        let _changing = removed.map(|ino| home.recent.changing([ino]));
+        // One that goes by another name too.
+        let _changing_any = removed.is_none().then(|| home.recent.changing_all());
+        let removing = home.fresh.removing();
         let request = MetadataRequest::Unlink { who: self.who(by), parent, name: name.clone() };
         let (Reply::Done, _) = self.change_in(parent, &request)? else { return Err(NOT_UNDERSTOOD) };
-        self.home.held.removed(parent, &name);
+        home.held.removed(parent, &name);
+        home.fresh.removed(parent, &name, removing);
         Ok(())
     }
 
@@ -218,15 +256,14 @@ impl MetadataService for RemoteMetadata {
         let (from, to) = ((from.0, name(from.1)?), (to.0, name(to.1)?));
         let expected = self.home.held.known(from.0, &from.1);
         let _changing = self.home.recent.changing_all();
-        self.home.fresh.may_have(from.0, &from.1);
-        self.home.fresh.may_have(to.0, &to.1);
+        let _making = [&from, &to].map(|(directory, name)| self.home.fresh.making(*directory, name));
         if let Some(replaced) = self.home.held.known(to.0, &to.1) {
             self.home.fresh.forget(replaced);
         }
         let request =
             MetadataRequest::Rename { who: self.who(by), from: from.clone(), to: to.clone(), mode, expected };
         self.home.order(&request)?;
-        self.home.held.renamed(from, to, mode == RenameMode::Exchange);
+        self.home.held.renamed(from.clone(), to.clone(), mode == RenameMode::Exchange);
         Ok(())
     }
 

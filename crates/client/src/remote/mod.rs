@@ -11,6 +11,7 @@
 //! A server that is not there is waited for ([`link`]); one that was started anew is told what is held there ([`home`]).
 //! A killed client leaves nothing: its session ends by itself.
 
+mod ahead;
 mod callback;
 mod connection;
 mod credentials;
@@ -22,6 +23,7 @@ mod error;
 mod fresh;
 mod held;
 mod home;
+mod lacking;
 mod link;
 mod locks;
 mod metadata;
@@ -103,6 +105,8 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         link,
         held,
         tickets: Arc::clone(&tickets),
+        lacking: Default::default(),
+        ahead: Default::default(),
         validity: Default::default(),
         recent: Default::default(),
         fresh: Default::default(),

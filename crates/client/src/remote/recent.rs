@@ -5,7 +5,8 @@
 //!
 //! What is kept was looked at after a change by this client and before any other: every operation that may change a directory
 //! says so before it asks the server and after it has the answer, and what was learned in between by others that were under
-//! way at the same time is not kept. Changes that other clients make, and the end of the term, are [`super::validity`]'s
+//! way at the same time is not kept. The same words say which attributes of other objects, that were asked for beforehand
+//! ([`super::ahead`]), are not to be shown. Changes that other clients make, and the end of the term, are [`super::validity`]'s
 //! business. Any thread; the lock is held for memory operations only.
 
 use super::validity::{Moment, Validity};
@@ -33,6 +34,8 @@ struct Inner {
 #[derive(Default)]
 pub(crate) struct Recent {
     inner: Mutex<Inner>,
+    /// What this client changes.
+    changes: Validity,
 }
 
 /// A change under way.
@@ -44,8 +47,19 @@ impl Recent {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// A moment before a question: see [`Recent::was_changed`].
+    pub(crate) fn now(&self) -> Moment {
+        self.changes.now()
+    }
+
+    /// This client began to change an object, or ended, since then.
+    pub(crate) fn was_changed(&self, ino: Ino, since: Moment) -> bool {
+        self.changes.was_announced(ino, since)
+    }
+
     /// The names in a directory, or its attributes, are going to be changed by this client.
     pub(crate) fn begin(&self, directory: Ino) -> Step {
+        self.changes.announced(directory);
         let mut inner = self.lock();
         if inner.entries.len() >= DIRECTORIES_MAX {
             inner.entries.clear();
@@ -58,6 +72,7 @@ impl Recent {
 
     /// They were, or were not. `known`: what was seen afterwards, and the moment before it was asked for.
     pub(crate) fn end(&self, directory: Ino, begun: Step, known: Option<(Attr, Moment)>) {
+        self.changes.announced(directory);
         let mut inner = self.lock();
         inner.step += 1;
         let step = inner.step;
@@ -69,10 +84,12 @@ impl Recent {
     }
 
     fn forget_all(&self) {
+        self.changes.all_announced();
         self.lock().entries.clear();
     }
 
     fn forget(&self, directory: Ino) {
+        self.changes.announced(directory);
         self.lock().entries.remove(&directory);
     }
 

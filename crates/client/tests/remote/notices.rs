@@ -77,3 +77,78 @@ fn names_that_others_make_in_a_new_directory_are_found() {
         assert!(round < 1000, "directories are hardly ever granted");
     }
 }
+
+#[test]
+fn names_that_others_make_in_a_directory_that_was_listed_are_found() {
+    /// More than are looked for in vain before the directory is listed.
+    const MISSES: u32 = 12;
+    let served = Served::new(Shape::striped());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let directory = a.mkdir(me(), Ino::ROOT, OsStr::new("directory"), 0o755).unwrap().ino;
+    assert_eq!(b.lookup(me(), Ino::ROOT, OsStr::new("directory")).unwrap().ino, directory);
+    // The grant that it was made with ends: nothing is known of it any more.
+    std::thread::sleep(std::time::Duration::from_millis(1100));
+    for round in 0..6 {
+        for miss in 0..MISSES {
+            let at = format!("not there {miss}");
+            assert_eq!(a.lookup(me(), directory, OsStr::new(&at)), Err(FsError::NotFound));
+        }
+        let (own, at) = (format!("own {round}"), format!("of another {round}"));
+        let (own, at) = (OsStr::new(&own), OsStr::new(&at));
+        let made = a.mknod(me(), directory, own, 0o100_644, 0).unwrap();
+        assert_eq!(a.lookup(me(), directory, own).map(|found| found.ino), Ok(made.ino));
+        a.unlink(me(), directory, own).unwrap();
+        assert_eq!(a.lookup(me(), directory, own), Err(FsError::NotFound));
+        let made = match round {
+            0..3 => a.mknod(me(), directory, at, 0o100_644, 0).unwrap(),
+            _ => b.mknod(me(), directory, at, 0o100_644, 0).unwrap(),
+        };
+        assert_eq!(a.lookup(me(), directory, at).map(|found| found.ino), Ok(made.ino), "round {round}");
+    }
+}
+
+#[test]
+fn what_is_looked_up_before_it_is_asked_for_is_shown_as_it_is_then() {
+    const FILES: usize = 60;
+    let served = Served::new(Shape::striped());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let directory = a.mkdir(me(), Ino::ROOT, OsStr::new("directory"), 0o755).unwrap().ino;
+    let name = |number: usize| format!("file {number:03}");
+    let make = |number: usize| {
+        let (attr, opened) = create(&a, directory, &name(number));
+        a.release(opened.handle).unwrap();
+        attr.ino
+    };
+    let files: Vec<Ino> = (0..FILES).map(make).collect();
+    b.lookup(me(), Ino::ROOT, OsStr::new("directory")).unwrap();
+    let look = |number: usize| a.lookup(me(), directory, OsStr::new(&name(number)));
+    let chmod = |volume: &forebay_client::Volume, number: usize, mode| {
+        let change = SetAttr { mode: Some(mode), ..SetAttr::default() };
+        volume.setattr(me(), files[number], None, &change).unwrap();
+    };
+    // So far that the names up to the end are asked for.
+    assert!((0..40).all(|number| look(number).is_ok()));
+    chmod(&a, 45, 0o601);
+    assert_eq!(look(45).unwrap().mode, 0o601, "changed here");
+    b.lookup(me(), directory, OsStr::new(&name(46))).unwrap();
+    chmod(&b, 46, 0o602);
+    assert_eq!(look(46).unwrap().mode, 0o602, "changed by another");
+    let opened = a.open(me(), files[47], OpenFlags::READ_WRITE).unwrap();
+    assert_eq!(a.write(opened.handle, 0, b"written", false).unwrap(), 7);
+    assert_eq!(look(47).unwrap().size, 7, "open for writing");
+    let opened_too = a.open(me(), files[48], OpenFlags::READ_WRITE).unwrap();
+    a.write(opened_too.handle, 0, b"written too", false).unwrap();
+    a.release(opened_too.handle).unwrap();
+    assert_eq!(look(48).unwrap().size, 11, "written and closed");
+    a.unlink(me(), directory, OsStr::new(&name(49))).unwrap();
+    assert_eq!(look(49), Err(FsError::NotFound), "removed");
+    a.rename(me(), directory, OsStr::new(&name(50)), directory, OsStr::new(&name(51)), RenameMode::Replace)
+        .unwrap();
+    assert_eq!(look(50), Err(FsError::NotFound), "moved away");
+    assert_eq!(look(51).unwrap().ino, files[50], "moved there");
+    b.unlink(me(), directory, OsStr::new(&name(52))).unwrap();
+    assert_eq!(look(52), Err(FsError::NotFound), "removed by another");
+    a.release(opened.handle).unwrap();
+}
