@@ -96,6 +96,8 @@ pub struct Tree {
     privileged: bool,
     /// Files that others may have made longer than their stub says.
     unsettled: Mutex<Unsettled>,
+    /// How often a file was settled.
+    settlings: AtomicU64,
     /// Files that no data service knows of.
     bare: Mutex<Bare>,
     walk: Mutex<Option<Walk>>,
@@ -155,6 +157,7 @@ impl Tree {
             created: AtomicU64::new(created),
             privileged: rustix::process::geteuid().is_root(),
             unsettled: Mutex::new(unsettled),
+            settlings: AtomicU64::new(0),
             bare: Mutex::default(),
             walk: Mutex::new(walk),
             unlinked,

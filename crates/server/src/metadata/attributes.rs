@@ -27,11 +27,12 @@ impl Tree {
         if let Some(size) = change.size {
             self.set_length(ino, size)?;
         }
+        let before = self.settlings();
         let attr = match (self.sharing, change.mtime) {
             (Sharing::Shared, Some(_)) => self.set_time(ino, change)?,
             _ => self.set_others(ino, change)?,
         };
-        self.refined(attr.0, &attr.1)
+        self.refined(attr.0, &attr.1, before)
     }
 
     /// What belongs to [`Tree::setattr`] when the time of the content is set and others write it.

@@ -283,9 +283,10 @@ impl Tree {
     /// One system call, under the exclusive lock: the table learns of the name before anybody can remove it.
     pub(super) fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         check_name(name)?;
+        let before = self.settlings();
         let (attr, annotation) = self.link_here(ino, parent, name)?;
         // It is done, whatever the data services say.
-        Ok(self.refined(attr, &annotation).unwrap_or(attr))
+        Ok(self.refined(attr, &annotation, before).unwrap_or(attr))
     }
 
     fn link_here(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<(Attr, Annotation)> {

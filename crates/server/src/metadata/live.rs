@@ -151,6 +151,8 @@ impl LocalStub {
             rustix::fs::futimens(self.descriptor(), &times).map_err(host("set times"))?;
         }
         live.base = Some(reach.clone());
+        // Before anybody can see that it is settled.
+        self.tree().settlings.fetch_add(1, SeqCst);
         self.tree().unsettled().remove(file);
         self.tree().table().set_blocks(self.number(), Some(now.blocks));
         Ok(now)
@@ -212,8 +214,14 @@ impl LocalStub {
 }
 
 impl Tree {
-    /// Attributes of an object of a shared tree that its stub alone does not know. Nothing of the tree may be held.
-    pub(super) fn refined(&self, attr: Attr, annotation: &Annotation) -> Result<Attr> {
+    /// How often a file was settled so far: for [`Tree::refined`].
+    pub(super) fn settlings(&self) -> u64 {
+        self.settlings.load(SeqCst)
+    }
+
+    /// Attributes of an object of a shared tree that its stub alone does not know; `before`: [`Tree::settlings`] before the stub
+    /// was looked at. Nothing of the tree may be held.
+    pub(super) fn refined(&self, attr: Attr, annotation: &Annotation, before: u64) -> Result<Attr> {
         let (Sharing::Shared, Some((file, layout))) = (self.sharing, annotation.striped) else {
             return Ok(attr);
         };
@@ -223,8 +231,11 @@ impl Tree {
                 return Ok(now.shown(attr));
             }
         }
-        // It may have been settled after the stub was looked at: what the stub says now is right.
-        let attr = self.looked_at_again(attr)?;
+        let attr = match self.settlings() == before {
+            true => attr,
+            // It may have been settled after the stub was looked at: what the stub says now is right.
+            false => self.looked_at_again(attr)?,
+        };
         let known = self.table().get(attr.ino).and_then(|entry| entry.blocks);
         let blocks = match known {
             Some(blocks) => blocks,

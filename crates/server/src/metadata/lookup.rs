@@ -336,6 +336,7 @@ impl Tree {
 
     pub(super) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         check_name(name)?;
+        let before = self.settlings();
         let (attr, annotation) = {
             let _order = self.shared();
             let directory = self.directory(parent)?;
@@ -343,7 +344,7 @@ impl Tree {
             let annotation = self.annotation(&directory, name, &stat)?;
             (self.found(parent, &directory, name, &stat, annotation)?, annotation)
         };
-        let refined = self.refined(attr, &annotation);
+        let refined = self.refined(attr, &annotation, before);
         if refined.is_err() {
             self.table().forget(attr.ino, 1);
         }
@@ -373,6 +374,7 @@ impl Tree {
     }
 
     pub(super) fn getattr(&self, ino: Ino) -> Result<Attr> {
+        let before = self.settlings();
         let (attr, annotation) = {
             let _order = self.shared();
             let object = match self.object(ino) {
@@ -382,7 +384,7 @@ impl Tree {
             };
             (self.attr_with_generation(ino, &object.stat, &object.annotation)?, object.annotation)
         };
-        self.refined(attr, &annotation)
+        self.refined(attr, &annotation, before)
     }
 
     /// Attributes as the stub alone has them: owner and permissions are right, the length may not be.

@@ -87,7 +87,8 @@ impl ServedData {
         let kept = self.kept(file, substripes)?;
         let (share, _gate) = kept.enter();
         if self.given().contains(&file) {
-            self.data.sync_given(file, substripes, data_only)?;
+            // All there is of it, so also what was written through the share; and so it will be at each later sync.
+            return self.data.sync_given(file, substripes, data_only);
         }
         share.sync(data_only)
     }
