@@ -27,6 +27,7 @@ mod notify;
 mod record;
 pub mod reply;
 pub mod request;
+mod seats;
 mod session;
 mod transport;
 mod uring;

@@ -1,9 +1,9 @@
 //! The serving threads.
 //!
-//! Each reads a request, serves it, and reads the next: blocking, without a dispatcher between. With a queue of its own
-//! (a cloned descriptor) a thread answers where it has read. The threads end when the kernel says that the mount is gone
-//! (ENODEV). One whose device fails otherwise complains and ends; when all have, the connection is cut and programs get
-//! ENOTCONN instead of waiting for ever.
+//! Each reads a request, serves it, and reads the next: blocking, without a dispatcher between; a few of them at a time
+//! ([`crate::seats`]). With a queue of its own (a cloned descriptor) a thread answers where it has read. The threads end
+//! when the kernel says that the mount is gone (ENODEV). One whose device fails otherwise complains and ends; when all
+//! have, the connection is cut and programs get ENOTCONN instead of waiting for ever.
 
 use crate::abi::opcode;
 use crate::buffer::Buffer;
@@ -14,6 +14,7 @@ use crate::dispatch::Dispatch;
 use crate::flags::Features;
 use crate::handler::Handler;
 use crate::request::decode;
+use crate::seats::Seats;
 use crate::transport::Device;
 use crate::uring::{self, Muster, Rings};
 use rustix::io::Errno;
@@ -58,10 +59,11 @@ pub(crate) fn run(connection: Connection, handler: &dyn Handler, serving: &Servi
 /// Each thread reads the device.
 fn by_device(device: Arc<OwnedFd>, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
     let channels = channels(device, serving)?;
+    let seats = Seats::default();
     std::thread::scope(|scope| {
-        let mut threads = Vec::new();
+        let (mut threads, seats) = (Vec::new(), &seats);
         for (number, channel) in channels.into_iter().enumerate() {
-            match named(serving, number).spawn_scoped(scope, move || serve(channel, shared)) {
+            match named(serving, number).spawn_scoped(scope, move || serve(channel, seats, shared)) {
                 Ok(thread) => threads.push(thread),
                 // The others serve as well, only fewer at a time.
                 Err(error) if !threads.is_empty() => {
@@ -77,7 +79,7 @@ fn by_device(device: Arc<OwnedFd>, shared: Shared<'_>, serving: &Serving) -> io:
 /// A thread for each place, and one for what comes over the device nevertheless.
 fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
     let lanes = rings.into_lanes();
-    let muster = Muster::new(lanes.len());
+    let (muster, seats) = (Muster::new(lanes.len()), Seats::default());
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
         for (number, lane) in (1..).zip(lanes) {
@@ -92,7 +94,7 @@ fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &S
             }
         }
         if muster.wait() {
-            match named(serving, 0).spawn_scoped(scope, || serve(Arc::clone(device), shared)) {
+            match named(serving, 0).spawn_scoped(scope, || serve(Arc::clone(device), &seats, shared)) {
                 Ok(thread) => threads.push(thread),
                 // Only what nobody waits for stays in the kernel.
                 Err(error) => shared.handler.complain(&format_args!("the thread of the device: {error}")),
@@ -126,7 +128,8 @@ fn channels(device: Arc<OwnedFd>, serving: &Serving) -> io::Result<Vec<Arc<Owned
     Ok(channels)
 }
 
-fn serve(channel: Arc<OwnedFd>, shared: Shared<'_>) -> Result<(), Errno> {
+fn serve(channel: Arc<OwnedFd>, seats: &Seats, shared: Shared<'_>) -> Result<(), Errno> {
+    seats.take();
     let Shared { handler, features, request_bytes, closings } = shared;
     let post = closings.enter();
     let mut buffer = Buffer::new(request_bytes);
@@ -134,14 +137,21 @@ fn serve(channel: Arc<OwnedFd>, shared: Shared<'_>) -> Result<(), Errno> {
     loop {
         match rustix::io::read(&channel, buffer.for_request()) {
             Ok(length) => {
+                // First: who waits for a close takes a thread that sleeps for one that fetched nothing.
                 post.begin(is_close(buffer.split(length).0));
+                seats.leave();
                 one(&dispatch, &mut buffer, length);
                 post.end();
+                seats.take();
             }
             // A signal; nothing there after all; or a request that its caller gave up while it was read.
             Err(Errno::INTR | Errno::AGAIN | Errno::NOENT) => {}
-            Err(Errno::NODEV | Errno::CONNABORTED) => return Ok(()),
+            Err(Errno::NODEV | Errno::CONNABORTED) => {
+                seats.end();
+                return Ok(());
+            }
             Err(error) => {
+                seats.end();
                 handler.complain(&format_args!("a serving thread ends, reading the FUSE device: {error}"));
                 return Err(error);
             }
