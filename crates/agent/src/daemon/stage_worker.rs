@@ -147,7 +147,7 @@ impl Space {
     }
 
     fn attach(&self) -> Result<Inside, String> {
-        let attached = remote::attach(&self.file, self.token.clone()).map_err(|error| error.to_string())?;
+        let attached = remote::attach_expected(&self.file, &self.token).map_err(|error| error.to_string())?;
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());
         let volume = Arc::new(volume.with_locks(attached.locks.clone()));
         let shown = self.name.to_string();

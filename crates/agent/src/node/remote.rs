@@ -2,8 +2,15 @@
 
 use super::server_config::{InstanceConfig, NamespaceConfig, ServerAddress};
 use super::{InstanceFile, NodeError};
-use forebay_client::remote::{self, Address, Attached, Description, Peers, Timeouts};
+use forebay_client::remote::{
+    self, Address, AttachError, Attached, ConnectError, Description, Peers, Timeouts,
+};
 use forebay_wire::Secret;
+use forebay_wire::message::RefusalReason;
+use std::time::{Duration, Instant};
+
+/// Pause before a server is asked again whether it serves an instance.
+const ASK_AGAIN_AFTER: Duration = Duration::from_millis(100);
 
 /// Attaches the namespace that a file describes.
 pub(crate) fn attach(file: &InstanceFile, token: Secret) -> Result<Attached, NodeError> {
@@ -21,6 +28,26 @@ pub(crate) fn attach(file: &InstanceFile, token: Secret) -> Result<Attached, Nod
         namespace: file.namespace.clone(),
         source,
     })
+}
+
+/// The same for who was told that it is served: a server that just came up may not have been told yet. That, and a server that
+/// cannot be reached, is waited for as long as for one that goes away later.
+pub(crate) fn attach_expected(file: &InstanceFile, token: &Secret) -> Result<Attached, NodeError> {
+    let until = Instant::now() + file.final_wait;
+    loop {
+        match attach(file, token.clone()) {
+            Err(error) if may_come(&error) && Instant::now() < until => std::thread::sleep(ASK_AGAIN_AFTER),
+            attached => return attached,
+        }
+    }
+}
+
+fn may_come(error: &NodeError) -> bool {
+    let NodeError::Attach { source: AttachError::Connect(source), .. } = error else { return false };
+    let unknown = |reason: &RefusalReason| {
+        matches!(reason, RefusalReason::UnknownInstance | RefusalReason::UnknownNamespace)
+    };
+    source.is_transient() || matches!(source, ConnectError::Refused { reason, .. } if unknown(reason))
 }
 
 /// The content of a namespace on all servers, for the one that keeps its names.
