@@ -23,6 +23,8 @@ use std::process::ExitCode;
 
 /// The controller refused, or something else went wrong.
 const EXIT_FAILURE: u8 = 1;
+/// The command line is wrong, as clap says it too.
+const EXIT_USAGE: u8 = 2;
 /// Largest backup that is read.
 const BACKUP_BYTES_MAX: u64 = 64 << 20;
 
@@ -56,7 +58,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say::plain(format_args!("dwcli: {error}\n"));
-            ExitCode::from(EXIT_FAILURE)
+            ExitCode::from(if matches!(error, DwcliError::Request(_)) { EXIT_USAGE } else { EXIT_FAILURE })
         }
     }
 }

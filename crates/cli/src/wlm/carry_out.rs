@@ -48,13 +48,14 @@ Called by the workload manager for every step of a job with a burst buffer.
   data_in            --token JOB
   real_size          --token JOB
   paths              --token JOB --pathfile FILE
-  pre_run            --token JOB --nodehostnamefile FILE
+  pre_run            --token JOB --nodehostnamefile FILE | --nidlistfile FILE [--jobexecutionnodefile FILE]
   post_run           --token JOB
   data_out           --token JOB
   teardown           --token JOB|NAME [--hurry]
   create_persistent  --token NAME --caller WHO --user UID --capacity POOL:SIZE [--access MODES] [--type TYPE]
 
-Short forms: -f function, -t token, -c caller, -u user, -g groupid, -C capacity, -a access, -T type, -j job.
+Short forms: -f function, -t token, -c caller, -u user, -g groupid, -C capacity, -a access, -T type, -j job,
+-p pathfile.
 The controller is named by FOREBAY_CONTROLLER or /etc/forebay/client.toml.
 ";
 

@@ -89,6 +89,26 @@ fn users_see_and_change_what_is_theirs() {
 }
 
 #[test]
+fn a_wrong_command_line_is_told_from_a_refusal() {
+    let place = Place::new();
+    let _agents = place.agents(1, 0);
+    accepted(&place, ANN, "create session --token anns");
+    for line in [
+        "create instance --label a --session 1 --capacity 20QB",
+        "create pool --name p --granularity lots",
+        "stage out --session 1 --configuration 1 --backing-path pfs/ --dir /",
+        "create instance --label a --session x --capacity 20MB",
+        "create nothing",
+        "",
+    ] {
+        let (status, text, error) = place.dwcli(ANN, line);
+        assert_eq!((status, text.as_str()), (2, ""), "{line}: {error}");
+        assert!(!error.is_empty(), "{line}");
+    }
+    refused(&place, ANN, "create instance --label a --session 9 --capacity 20MB", "no session 9");
+}
+
+#[test]
 fn pools_and_nodes_are_saved_and_restored() {
     let place = Place::new();
     let _agents = place.agents(2, 0);

@@ -82,6 +82,33 @@ fn the_words_of_a_call_are_never_more_than_words() {
 }
 
 #[test]
+fn paths_with_metacharacters_are_paths() {
+    let place = Place::new();
+    let _agents = place.agents(1, 1);
+    let canary = place.path("canary");
+    let script = "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped capacity=16MiB\n";
+    let name = "a b;touch canary;$(touch canary)`touch canary`|'\"&>canary";
+    let job = place.file(name, script.as_bytes());
+    let (paths, hosts) = (place.path("p;touch canary"), place.file("$(touch canary)", b"c1\n"));
+    let paths = paths.to_str().unwrap();
+    let setup =
+        ["setup", "-t", "7", "-c", "SLURM", "-u", "5001", "-g", "5001", "-C", "wlm_pool:16MiB", "-j", &job];
+    let calls: [&[&str]; 4] = [
+        &setup,
+        &["paths", "-t", "7", "-p", paths],
+        &["pre_run", "-t", "7", "--nodehostnamefile", &hosts],
+        &["teardown", "-t", "7", "--hurry", "-j", &job],
+    ];
+    for words in calls {
+        let mut command = place.wlm_command("--function");
+        let output = command.args(words).current_dir(place.path("")).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{words:?}: {output:?}");
+    }
+    assert!(std::fs::read_to_string(paths).unwrap().starts_with("DW_JOB_STRIPED="));
+    assert!(!canary.exists());
+}
+
+#[test]
 fn users_may_not_do_what_slurm_does_and_are_told_so() {
     let place = Place::new();
     let _agents = place.agents(1, 0);
