@@ -4,7 +4,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg,
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
 use std::net::{IpAddr, Shutdown, TcpStream};
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ impl Stream {
     pub(crate) fn origin(&self) -> io::Result<Origin> {
         Ok(match self {
             Stream::Tcp(stream) => Origin::Address(stream.peer_addr()?.ip().to_canonical()),
-            Stream::Unix(stream) => Origin::User(sockopt::socket_peercred(stream)?.uid.as_raw()),
+            Stream::Unix(stream) => Origin::User(peer_uid(stream)?),
         })
     }
 
@@ -158,4 +158,22 @@ impl AsFd for Stream {
             Stream::Unix(stream) => stream.as_fd(),
         }
     }
+}
+
+/// The user at the other end of a Unix socket. Asked for by hand: a process in another namespace of process numbers, as in a
+/// container, has the number 0, which `rustix` takes for no answer.
+fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the option writes at most `length` bytes, which is the size of what it is pointed to.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if done == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
 }
