@@ -1,9 +1,11 @@
 //! A regular file that somebody has open: its stub, where its content is, and its gate.
 //!
 //! The gate orders those who write and those who change length or layout: reads and writes pass it together, whoever
-//! cuts, punches, allocates or moves the content passes it alone. One file has one `File` in a volume, whatever the
+//! cuts, punches, allocates or moves the content passes it alone. Those who show content to the kernel pass it together with
+//! readers and take turns with writers ([`crate::turns`]). One file has one `File` in a volume, whatever the
 //! number of handles.
 
+use crate::turns::Turns;
 use forebay_model::layout::Layout;
 use forebay_wire::{DataService, FsError, Ino, Placement, Result, Share, Stub};
 use std::collections::HashMap;
@@ -19,6 +21,7 @@ pub(crate) enum Body {
 
 /// The content of an open striped file.
 pub(crate) struct Striped {
+    pub(crate) turns: Turns,
     pub(crate) layout: Layout,
     /// One for each position of the file's ring of servers.
     pub(crate) shares: Box<[Arc<dyn Share>]>,
@@ -40,7 +43,7 @@ impl Body {
             Ok(server.share(file, layout.substripes()))
         };
         let shares = (0..layout.stripe_count()).map(share).collect::<Result<_>>()?;
-        Ok(Body::Striped(Striped { layout, shares }))
+        Ok(Body::Striped(Striped { turns: Turns::default(), layout, shares }))
     }
 }
 

@@ -13,6 +13,7 @@ mod file;
 mod handles;
 pub mod remote;
 mod stripes;
+mod turns;
 mod volume;
 
 pub use counters::Counters;

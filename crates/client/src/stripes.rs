@@ -7,7 +7,7 @@
 
 use crate::file::Striped;
 use forebay_model::layout::{Piece, Substripe};
-use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Share, Span};
+use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Share, Span, Window};
 use std::ops::Range;
 
 fn span(piece: &Piece) -> Span {
@@ -34,8 +34,19 @@ impl Striped {
         Ok(is_whole)
     }
 
+    /// Has a window take a range and hand it over. `false`: nothing was handed over, and the range is to be read.
+    pub(crate) fn show(&self, range: Range<u64>, window: &mut dyn Window) -> bool {
+        let Some(_showing) = self.turns.show() else { return false };
+        let mut pieces = self.layout.pieces(range.clone());
+        window.begin((range.end - range.start) as usize)
+            && pieces
+                .all(|piece| self.share(piece.substripe).is_ok_and(|share| share.show(&span(&piece), window)))
+            && window.hand_over()
+    }
+
     /// Writes all, or a prefix when space runs out; an error means that nothing was written.
     pub(crate) fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        let _writing = self.turns.write();
         let mut total = 0;
         for piece in self.layout.pieces(offset..offset + data.len() as u64) {
             let written = self.share(piece.substripe).and_then(|share| share.write(&[span(&piece)], data));

@@ -35,6 +35,40 @@ with open('shared', 'rb') as f:
     }
 }
 
+/// Large reads come from the page cache without a copy by the server; a write at the same time is seen whole or not at all
+/// within a stripe nevertheless, as on the local file system.
+#[test]
+fn a_read_sees_no_half_of_a_write() {
+    let image = support::xfs::XfsImage::new("400M");
+    let fragments: Vec<_> = (0..4).map(|n| image.fragment().join(n.to_string())).collect();
+    fragments.iter().for_each(|fragment| std::fs::create_dir(fragment).unwrap());
+    let server = support::Place::new(User::Root).serve(&fragments, &["--stripe-size", "8388608"]);
+    server.python(
+        "
+import time
+block = 512 << 10
+fd = os.open('shared', os.O_CREAT | os.O_RDWR)
+os.pwrite(fd, bytes(block), 3 * block)
+writer = os.fork()
+if writer == 0:
+    contents = [bytes([n]) * block for n in range(8)]
+    while True:
+        for content in contents:
+            os.pwrite(fd, content, 3 * block)
+try:
+    end, seen = time.monotonic() + 1.5, set()
+    while time.monotonic() < end:
+        read = os.pread(fd, block, 3 * block)
+        assert read == read[:1] * block, 'half of a write'
+        seen.add(read[0])
+    assert len(seen) > 1, seen
+finally:
+    os.kill(writer, 9)
+    os.waitpid(writer, 0)
+",
+    );
+}
+
 #[test]
 fn appends_of_two_processes_are_all_there() {
     for user in USERS {

@@ -32,6 +32,7 @@ mod session;
 mod transport;
 mod uring;
 mod waiters;
+mod window;
 
 pub use attr::{Attr, Entry, FileType, Statfs, Time};
 pub use backing::{BackingId, Registrar};
@@ -46,3 +47,4 @@ pub use request::Context;
 pub use rustix::io::Errno;
 pub use session::Serving;
 pub use waiters::{NotKept, Waiters};
+pub use window::Window;

@@ -17,6 +17,7 @@ use crate::flags::OpenMode;
 use crate::record::Record;
 use crate::request::LockRange;
 use crate::transport::Transport;
+use crate::window::Window;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Duration;
@@ -38,6 +39,16 @@ impl Owed {
         if to.answer(self.unique, fixed, data) == Err(Errno::INVAL) {
             let _ = to.refuse(self.unique, Errno::IO); // its failure means that nobody waits
         }
+    }
+
+    /// Answers by what is put into a window; gives itself back when that came to nothing.
+    fn show(mut self, show: &mut dyn FnMut(&mut Window<'_>)) -> Option<Owed> {
+        let to = self.to.take()?;
+        if to.show(self.unique, show) {
+            return None;
+        }
+        self.to = Some(to);
+        Some(self)
     }
 
     pub(crate) fn refuse(mut self, errno: Errno) {
@@ -279,6 +290,13 @@ impl<'a> DataReply<'a> {
             Ok(count) => self.owed.send(&[], &self.buffer[..count.min(self.buffer.len())]),
             Err(errno) => self.owed.refuse(errno),
         }
+    }
+
+    /// Answers with parts of files, which the kernel takes from the page cache itself, if `show` puts them into the window
+    /// and hands them over. Gives itself back when that came to nothing: then it is to be filled.
+    pub fn show(self, mut show: impl FnMut(&mut Window<'_>)) -> Option<DataReply<'a>> {
+        let DataReply { owed, buffer } = self;
+        owed.show(&mut show).map(|owed| DataReply { owed, buffer })
     }
 
     /// Answers with an error.

@@ -133,7 +133,8 @@ fn serve(channel: Arc<OwnedFd>, seats: &Seats, shared: Shared<'_>) -> Result<(),
     let Shared { handler, features, request_bytes, closings } = shared;
     let post = closings.enter();
     let mut buffer = Buffer::new(request_bytes);
-    let dispatch = Dispatch { handler, features, answers: Arc::new(Device::new(Arc::clone(&channel))) };
+    let answers = Arc::new(Device::new(Arc::clone(&channel), request_bytes));
+    let dispatch = Dispatch { handler, features, answers };
     loop {
         match rustix::io::read(&channel, buffer.for_request()) {
             Ok(length) => {

@@ -4,10 +4,11 @@
 //! request; [`crate::reply`] sees to that.
 
 use crate::abi::OUT_HEADER_BYTES;
+use crate::window::{Pipe, Window};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// Where answers go.
 pub(crate) trait Transport: Send + Sync {
@@ -16,26 +17,75 @@ pub(crate) trait Transport: Send + Sync {
 
     /// Refuses a request.
     fn refuse(&self, unique: u64, errno: Errno) -> rustix::io::Result<()>;
+
+    /// Answers by what `show` puts into a window. `false`: the request is not answered, be it that there is no window.
+    fn show(&self, unique: u64, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
+        let _ = (unique, show);
+        false
+    }
 }
 
 /// A descriptor of `/dev/fuse`. Requests must be answered on the descriptor they were read from.
-pub(crate) struct Device(Arc<OwnedFd>);
+pub(crate) struct Device {
+    device: Arc<OwnedFd>,
+    data_bytes: usize,
+    pipe: Mutex<Spare>,
+}
+
+/// The pipe of a device between two answers.
+enum Spare {
+    /// One is made for the next answer that wants it.
+    ToMake,
+    Empty(Pipe),
+    /// None can be made that is large enough.
+    Impossible,
+}
 
 impl Device {
-    pub(crate) fn new(device: Arc<OwnedFd>) -> Device {
-        Device(device)
+    /// For answers of up to so much data.
+    pub(crate) fn new(device: Arc<OwnedFd>, data_bytes: usize) -> Device {
+        Device { device, data_bytes, pipe: Mutex::new(Spare::ToMake) }
+    }
+
+    /// The pipe, which nobody else has meanwhile.
+    fn pipe(&self) -> Option<Pipe> {
+        let mut spare = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
+        match std::mem::replace(&mut *spare, Spare::ToMake) {
+            Spare::Empty(pipe) => return Some(pipe),
+            Spare::ToMake => {}
+            Spare::Impossible => {
+                *spare = Spare::Impossible;
+                return None;
+            }
+        }
+        let made = Pipe::new(self.data_bytes);
+        if matches!(made, Err(Errno::PERM)) {
+            *spare = Spare::Impossible;
+        }
+        made.ok()
     }
 }
 
 impl Transport for Device {
     fn answer(&self, unique: u64, fixed: &[u8], data: &[u8]) -> rustix::io::Result<()> {
         let header = out_header(unique, 0, fixed.len() + data.len());
-        write_message(&*self.0, &header, fixed, data)
+        write_message(&*self.device, &header, fixed, data)
     }
 
     fn refuse(&self, unique: u64, errno: Errno) -> rustix::io::Result<()> {
         let header = out_header(unique, -errno.raw_os_error(), 0);
-        write_message(&*self.0, &header, &[], &[])
+        write_message(&*self.device, &header, &[], &[])
+    }
+
+    fn show(&self, unique: u64, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
+        let Some(pipe) = self.pipe() else { return false };
+        let mut window = Window::new(pipe, self.device.as_fd(), unique);
+        show(&mut window);
+        let (is_answered, pipe) = window.end();
+        if let Some(pipe) = pipe {
+            *self.pipe.lock().unwrap_or_else(PoisonError::into_inner) = Spare::Empty(pipe);
+        }
+        is_answered
     }
 }
 

@@ -8,6 +8,7 @@ use crate::attr::Timestamp;
 use crate::error::Result;
 use crate::flags::{FallocateMode, SeekWhat};
 use crate::message::FragmentAccount;
+use crate::window::Window;
 use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -110,6 +111,13 @@ pub trait Share: Send + Sync {
     /// Fills the spans of the buffer. What was never written reads as zeros, whatever the length of the file. `true` when
     /// all of it lies within the substripe files: the file is then at least that long.
     fn read(&self, spans: &[Span], buffer: &mut [u8]) -> Result<bool>;
+
+    /// Has a window take a span, whatever its place in a buffer. `false`: it did not, or not all, and the span is to be read
+    /// instead. The caller keeps those who change the content away until the window has handed over.
+    fn show(&self, span: &Span, window: &mut dyn Window) -> bool {
+        let _ = (span, window);
+        false
+    }
 
     /// Writes the spans in the order of the list and returns how many bytes of that order were written: less than all
     /// only when space ran out. An error means that nothing was written.

@@ -15,6 +15,7 @@ pub mod message;
 pub mod metadata;
 pub mod proof;
 pub mod ticket;
+pub mod window;
 
 pub use attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
 pub use data::{DataService, Extent, FileId, FragmentSpace, Listed, Listing, Share, Span};
@@ -29,3 +30,4 @@ pub use message::{FragmentAccount, Moved, TrafficAccount, WindowAccount};
 pub use metadata::{Directory, Loan, MetadataService, NewObject, Placement, Sharing, Stub, WriteLimits};
 pub use proof::Secret;
 pub use ticket::{Rights, Ticket, TicketKey};
+pub use window::Window;

@@ -151,6 +151,11 @@ pub trait Stub: Send + Sync {
     fn reserve(&self, length: u64) -> Result<u64>;
     /// Appends inline content and returns where it was written and how much.
     fn append(&self, data: &[u8]) -> Result<(u64, usize)>;
+    /// Runs `during` while nobody changes striped content but through openings of this client, who keeps these apart
+    /// himself; does nothing when that is not certain.
+    fn undisturbed(&self, during: &mut dyn FnMut()) {
+        let _ = during;
+    }
     /// Content of a striped file was read: for the access time.
     fn was_read(&self) -> Result<()>;
     /// Content of a striped file is about to be written, allocated or punched. Before the first such change through this

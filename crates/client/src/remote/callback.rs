@@ -1,7 +1,7 @@
 //! What the metadata server says on its own account: the thread that listens to it.
 //!
-//! Order of events for a change that others make: the note that answers under way are not to be kept; the observer is told,
-//! who forgets what is shown; the server gets its answer and makes the change.
+//! Order of events for a change that others make: the note that answers under way are not to be kept; what is shown of
+//! the file is handed over; the observer is told, who forgets what is shown; the server gets its answer and makes the change.
 
 use super::connection::{Broken, Connection};
 use super::home::Home;
@@ -80,6 +80,7 @@ fn carry_out(request: CallbackRequest, home: &Home, observer: &Observer) {
             for item in &items {
                 let (Changed::Attributes(ino) | Changed::Entry(ino, _) | Changed::Content(ino)) = item;
                 home.validity.announced(*ino);
+                home.showings.await_earlier(*ino);
             }
             if let Some(notices) = observer.get() {
                 items.iter().for_each(|item| tell(&*notices, item));

@@ -10,7 +10,7 @@ use super::tickets::Tickets;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, SPANS_MAX};
 use forebay_wire::{
     DataService, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError, Listing, Result,
-    SeekWhat, Share, Span, Ticket,
+    SeekWhat, Share, Span, Ticket, Window,
 };
 use std::collections::HashMap;
 use std::io::IoSliceMut;
@@ -227,6 +227,10 @@ impl Share for RemoteShare {
             left = after(&left, total(&now));
         }
         Ok(is_whole)
+    }
+
+    fn show(&self, span: &Span, window: &mut dyn Window) -> bool {
+        self.direct.as_ref().is_some_and(|direct| direct.show(&self.server, span, window))
     }
 
     fn write(&self, spans: &[Span], buffer: &[u8]) -> Result<usize> {

@@ -10,9 +10,9 @@
 use super::connection::Sink;
 use super::data::Server;
 use forebay_wire::message::{DataRequest, Reply};
-use forebay_wire::{FileId, FsError, Result, Span};
+use forebay_wire::{FileId, FsError, Result, Span, Window};
 use rustix::io::Errno;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -107,6 +107,12 @@ impl Direct {
             part[read..].fill(0);
         }
         Ok(Some(is_whole))
+    }
+
+    /// Has a window take a span; `false`: the server is to be asked.
+    pub(crate) fn show(&self, server: &Server, span: &Span, window: &mut dyn Window) -> bool {
+        self.descriptor(server, span.substripe, false)
+            .is_some_and(|descriptor| window.take(descriptor.as_fd(), span.offset, span.len))
     }
 
     /// Writes; `None`: nothing was written, the server is to be asked.

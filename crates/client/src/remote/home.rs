@@ -17,6 +17,7 @@ use super::lacking::Lacking;
 use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin};
 use super::recent::Recent;
 use super::session::Session;
+use super::showings::Showings;
 use super::tickets::Tickets;
 use super::validity::Validity;
 use super::waiting::Waiting;
@@ -41,6 +42,7 @@ pub(crate) struct Home {
     pub(crate) validity: Validity,
     pub(crate) recent: Recent,
     pub(crate) fresh: Fresh,
+    pub(crate) showings: Showings,
     pub(crate) groups: Groups,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) max_file_size: u64,

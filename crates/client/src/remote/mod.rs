@@ -29,6 +29,7 @@ mod locks;
 mod metadata;
 mod recent;
 mod session;
+mod showings;
 mod socket;
 mod stub;
 mod tickets;
@@ -110,6 +111,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         validity: Default::default(),
         recent: Default::default(),
         fresh: Default::default(),
+        showings: Default::default(),
         groups: Default::default(),
         waiting,
         max_file_size: terms.max_file_size,

@@ -2,12 +2,16 @@
 //!
 //! The content of a striped file goes to the data servers, and the metadata server sees its length and times there: a
 //! read or a write tells it nothing. Content that is inline goes through it.
+//!
+//! Content is shown without a copy as long as the server grants the file's attributes: while others have it open for writing
+//! it grants none, and who opens it so waits until this client was told.
 
 use super::connection::Sink;
 use super::home::Home;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use super::showings::Quiet;
 use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
-use forebay_wire::{FallocateMode, FsError, Placement, Result, SeekWhat, Stub};
+use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -16,7 +20,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 pub(crate) struct RemoteStub {
     home: Arc<Home>,
     handle: u64,
+    ino: Ino,
     placement: Placement,
+    quiet: Quiet,
     /// Striped content may have been changed through it.
     wrote: AtomicBool,
 }
@@ -26,7 +32,14 @@ impl RemoteStub {
         if let (Placement::Striped { file, .. }, Some(ticket)) = (opened.placement, opened.ticket) {
             home.tickets.add(file, opened.handle, ticket);
         }
-        RemoteStub { home, handle: opened.handle, placement: opened.placement, wrote: AtomicBool::new(false) }
+        RemoteStub {
+            home,
+            handle: opened.handle,
+            ino: opened.attr.ino,
+            placement: opened.placement,
+            quiet: Quiet::default(),
+            wrote: AtomicBool::new(false),
+        }
     }
 
     pub(crate) fn handle(&self) -> u64 {
@@ -37,6 +50,21 @@ impl RemoteStub {
         let reply = self.home.link.ask(Patience::Wait, Ask::Metadata(request), carried, sink);
         // A server that was started anew did not find the file: it is gone, the handle was good.
         reply.map_err(|error| if error == FsError::BadHandle { FsError::Stale } else { error })
+    }
+
+    /// Has the server's word that other clients leave the file alone, or asks for it.
+    fn is_quiet(&self) -> bool {
+        let (quiet, validity) = (&self.quiet, &self.home.validity);
+        if quiet.holds(self.ino, validity) {
+            return true;
+        }
+        if !quiet.is_to_be_asked_for() {
+            return false;
+        }
+        let before = validity.now();
+        let Ok(attr) = self.home.ask_attr(&MetadataRequest::GetAttr { ino: self.ino }) else { return false };
+        quiet.was_given(before, attr.valid_ms);
+        quiet.holds(self.ino, validity)
     }
 
     fn order(&self, request: &MetadataRequest) -> Result<()> {
@@ -77,6 +105,16 @@ impl Stub for RemoteStub {
         match self.ask(&request, &[data], &mut Sink::Nothing)? {
             Reply::Appended { offset, bytes } if bytes <= data.len() as u64 => Ok((offset, bytes as usize)),
             _ => Err(NOT_UNDERSTOOD),
+        }
+    }
+
+    fn undisturbed(&self, during: &mut dyn FnMut()) {
+        if !self.is_quiet() {
+            return;
+        }
+        let _showing = self.home.showings.begin(self.ino);
+        if self.quiet.holds(self.ino, &self.home.validity) {
+            during();
         }
     }
 

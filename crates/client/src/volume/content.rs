@@ -3,7 +3,7 @@
 use super::Volume;
 use crate::file::{Body, Striped};
 use crate::handles::{Handle, OpenFile};
-use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Sharing, Stub};
+use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Sharing, Stub, Window};
 
 /// Offsets are below this, as for every Linux file.
 const OFFSET_MAX: u64 = i64::MAX as u64;
@@ -24,6 +24,35 @@ impl Volume {
         let done = self.read_content(&open, offset, &mut buffer[..wanted])?;
         self.read.count(offset, done);
         Ok(done)
+    }
+
+    /// Has a window take `length` bytes from `offset` on, or up to the end of the file, and hand them over: no copy is made
+    /// of what lies in local files. `None`: nothing was handed over, and the range is to be read. Nobody who writes or
+    /// changes the file is let in meanwhile, so what is shown is as whole as what is read.
+    pub fn show(
+        &self,
+        handle: Handle,
+        offset: u64,
+        length: usize,
+        window: &mut dyn Window,
+    ) -> Result<Option<usize>> {
+        let open = self.handles.file(handle)?.readable()?;
+        let (stub, body) = (&open.stub, open.file.together());
+        let Body::Striped(striped) = &*body else { return Ok(None) };
+        let end = offset.checked_add(length as u64).filter(|end| *end <= OFFSET_MAX);
+        let end = end.map(|end| stub.known_size().map_or(end, |size| end.min(size)));
+        let Some(range) = end.map(|end| offset..end).filter(|range| !range.is_empty()) else {
+            return Ok(None);
+        };
+        let done = (range.end - range.start) as usize;
+        let mut is_shown = false;
+        stub.undisturbed(&mut || is_shown = striped.show(range.clone(), window));
+        if !is_shown {
+            return Ok(None);
+        }
+        self.read.count(offset, done);
+        stub.was_read()?;
+        Ok(Some(done))
     }
 
     fn read_content(&self, open: &OpenFile, offset: u64, buffer: &mut [u8]) -> Result<usize> {

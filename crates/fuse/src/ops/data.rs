@@ -1,22 +1,57 @@
 //! Contents of files: read, write, allocate, seek, copy.
 //!
-//! A read fills the buffer of the connection, and a write hands the request's own bytes to the volume: nothing on this
-//! path allocates or copies.
+//! A large read is answered with the pages of the local files where the volume can show them. Any other fills the buffer of
+//! the connection, and a write hands the request's own bytes to the volume: nothing on this path allocates or copies.
 
 use crate::adapter::Adapter;
 use crate::errno;
 use crate::ops::names::answer_done;
 use crate::translate;
 use forebay_client::Handle;
+use forebay_fusedev as fusedev;
 use forebay_fusedev::reply::{CopiedReply, DataReply, DoneReply, SeekReply, WrittenReply};
 use forebay_fusedev::request::{Copy, Fallocate, Read, Seek, Write};
 use forebay_fusedev::{Context, WriteFlags};
-use forebay_wire::{FallocateMode, FsError, Ino, Result, SeekWhat, Sharing};
+use forebay_wire::{FallocateMode, FsError, Ino, Result, SeekWhat, Sharing, Window};
+use std::os::fd::BorrowedFd;
 
 /// Longest copy done for one request, so that a thread is not away for long; callers go on where it stopped.
 const COPY_BYTES_MAX: u64 = 64 << 20;
+/// Shorter reads are copied: it is quicker than splicing them.
+const SHOWN_FROM_BYTES: u32 = 32 << 10;
+
+/// A window as the volume knows it.
+struct Through<'a, 'b>(&'a mut fusedev::Window<'b>);
+
+impl Window for Through<'_, '_> {
+    fn begin(&mut self, length: usize) -> bool {
+        self.0.begin(length)
+    }
+
+    fn take(&mut self, file: BorrowedFd<'_>, offset: u64, length: usize) -> bool {
+        self.0.take(file, offset, length)
+    }
+
+    fn hand_over(&mut self) -> bool {
+        self.0.hand_over()
+    }
+}
 
 pub(crate) fn read(adapter: &Adapter, read: &Read, reply: DataReply<'_>) {
+    if read.size < SHOWN_FROM_BYTES {
+        return fill(adapter, read, reply);
+    }
+    let show = |window: &mut fusedev::Window<'_>| {
+        // What is wrong is said when it is read.
+        let (handle, length) = (Handle(read.handle), read.size as usize);
+        let _ = adapter.volume.show(handle, read.offset, length, &mut Through(window));
+    };
+    if let Some(reply) = reply.show(show) {
+        fill(adapter, read, reply);
+    }
+}
+
+fn fill(adapter: &Adapter, read: &Read, reply: DataReply<'_>) {
     reply.fill(|buffer| adapter.volume.read(Handle(read.handle), read.offset, buffer).map_err(errno::of));
 }
 

@@ -12,7 +12,7 @@ use super::{LocalData, bucket_name, substripe_path};
 use crate::content::{Accounting, Content};
 use crate::fragment::make_directory;
 use crate::host::host;
-use forebay_wire::{FallocateMode, FileId, FsError, Result, SeekWhat, Share, Span};
+use forebay_wire::{FallocateMode, FileId, FsError, Result, SeekWhat, Share, Span, Window};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use std::ops::Range;
@@ -228,6 +228,12 @@ impl Share for LocalShare {
             part[read..].fill(0);
         }
         Ok(is_whole)
+    }
+
+    fn show(&self, span: &Span, window: &mut dyn Window) -> bool {
+        let take = |content: Content<'_>, _: &Slot| Ok(window.take(content.fd, span.offset, span.len));
+        let taken = self.with(&self.service, span.substripe, false, take);
+        taken.is_ok_and(|taken| taken.unwrap_or(false))
     }
 
     fn write(&self, spans: &[Span], buffer: &[u8]) -> Result<usize> {

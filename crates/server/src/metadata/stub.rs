@@ -269,6 +269,12 @@ impl Stub for LocalStub {
         Ok((end, self.inline()?.write(end, data)?))
     }
 
+    fn undisturbed(&self, during: &mut dyn FnMut()) {
+        if self.tree.sharing == Sharing::Sole {
+            during();
+        }
+    }
+
     fn was_read(&self) -> Result<()> {
         let Some(tick) = self.tick_to_mark(&self.marked_read) else { return Ok(()) };
         // Reading the stub lets the local file system mark the access time by its own rules, and nothing else.

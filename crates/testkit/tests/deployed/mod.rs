@@ -49,6 +49,8 @@ pub struct Shape {
     pub metered: Option<u64>,
     /// Bytes.
     pub stripe_size: u64,
+    /// Clients reach the servers over Unix sockets, as on the storage nodes themselves, and get descriptors.
+    pub short_circuit: bool,
     /// How long the servers keep what a client holds that they do not hear of.
     pub grace_s: u64,
     /// How long a client waits for a server that it does not hear of.
@@ -68,6 +70,7 @@ impl Default for Shape {
             metered: None,
             // Small, so that every larger write crosses several servers.
             stripe_size: 64 << 10,
+            short_circuit: false,
             grace_s: 2,
             final_s: 60,
             descriptors_max: 20_000,
@@ -342,14 +345,22 @@ impl Deployment {
     fn list_servers(&self, text: &mut String, key: &str) {
         for server in 0..self.shape.servers {
             let _ = writeln!(text, "[[{key}]]\naddress = \"{}\"", self.address(server));
+            text.push_str(&self.socket(server));
         }
+    }
+
+    /// The line for the Unix socket of a server, where there is one.
+    fn socket(&self, server: usize) -> String {
+        let path = self.cluster.server(server).directory().join("server.sock");
+        if self.shape.short_circuit { format!("socket = {path:?}\n") } else { String::new() }
     }
 
     fn configuration(&self, server: usize) -> String {
         let (host, shape) = (self.cluster.server(server), self.shape);
         let mut text = format!(
-            "listen = [\"{}\"]\nstate = {:?}\ngrace_s = {}\n",
+            "listen = [\"{}\"]\n{}state = {:?}\ngrace_s = {}\n",
             self.address(server),
+            self.socket(server),
             host.directory().join("state"),
             shape.grace_s,
         );

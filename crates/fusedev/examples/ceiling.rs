@@ -1,0 +1,102 @@
+//! The most that FUSE can give on a machine: a mount with one file, whose reads are answered with whatever is in the buffer
+//! and whose writes are dropped. No file system over FUSE moves data faster than this, since it has to do what is left out
+//! here as well.
+//!
+//! `ceiling DIRECTORY MIB`, as root: mounts a `file` of so many MiB at the directory, says `ready`, and serves until its
+//! standard input ends.
+
+use forebay_fusedev::reply::*;
+use forebay_fusedev::request::*;
+use forebay_fusedev::*;
+use std::ffi::{CString, OsStr};
+use std::fmt::Display;
+use std::io::{Read as _, Write as _};
+use std::os::fd::AsRawFd;
+use std::time::Duration;
+
+const FILE: u64 = 2;
+const NAME: &str = "file";
+const FOREVER: Duration = Duration::from_secs(3600);
+const MIB: u64 = 1 << 20;
+
+struct Nothing {
+    size: u64,
+}
+
+impl Nothing {
+    fn attr(&self, node: u64) -> Attr {
+        let (mode, size) = match node {
+            FILE => (libc::S_IFREG | 0o666, self.size),
+            _ => (libc::S_IFDIR | 0o777, 0),
+        };
+        Attr { node, size, mode, nlink: 1, block_size: MIB as u32, ..Attr::default() }
+    }
+}
+
+impl Handler for Nothing {
+    fn complain(&self, what: &dyn Display) {
+        eprintln!("ceiling: {what}");
+    }
+
+    fn lookup(&self, _: &Context, name: &OsStr, reply: EntryReply) {
+        match name == NAME {
+            true => reply.entry(&Entry {
+                attr: self.attr(FILE),
+                name_valid: FOREVER,
+                attr_valid: FOREVER,
+                ..Entry::default()
+            }),
+            false => reply.refuse(Errno::NOENT),
+        }
+    }
+
+    fn getattr(&self, context: &Context, _: &Getattr, reply: AttrReply) {
+        reply.attr(FOREVER, &self.attr(context.node));
+    }
+
+    fn open(&self, _: &Context, _: &Open, reply: OpenReply) {
+        reply.opened(&Opened::new(1, OpenMode::DIRECT_IO | OpenMode::PARALLEL_DIRECT_WRITES));
+    }
+
+    fn read(&self, _: &Context, read: &Read, reply: DataReply<'_>) {
+        let left = self.size.saturating_sub(read.offset);
+        reply.fill(|buffer| Ok(buffer.len().min(left as usize)));
+    }
+
+    fn write(&self, _: &Context, write: &Write<'_>, reply: WrittenReply) {
+        reply.written(write.data.len() as u32);
+    }
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let [_, directory, mib] = &arguments[..] else { return Err("usage: ceiling DIRECTORY MIB".into()) };
+    let nothing = Nothing { size: mib.parse::<u64>()? * MIB };
+    let device = device::open()?;
+    let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
+    let data = CString::new(data)?;
+    rustix::mount::mount(
+        "ceiling",
+        directory,
+        "fuse.ceiling",
+        rustix::mount::MountFlags::NOSUID,
+        data.as_c_str(),
+    )?;
+    let agreement = Agreement {
+        features: Features::MAX_PAGES | Features::BIG_WRITES | Features::PARALLEL_DIROPS,
+        max_readahead: MIB as u32,
+        request_bytes: MIB as u32,
+        max_background: 16,
+        max_stack_depth: 0,
+    };
+    let connection = Greeting::receive(device)?.agree(&agreement)?;
+    let serving = Serving { threads: 2, queue_per_thread: true, name: "ceiling" };
+    std::thread::scope(|scope| {
+        scope.spawn(|| connection.serve(&nothing, &serving));
+        println!("ready");
+        let _ = std::io::stdout().flush();
+        let _ = std::io::stdin().read_to_end(&mut Vec::new());
+        rustix::mount::unmount(directory, rustix::mount::UnmountFlags::DETACH)
+    })?;
+    Ok(())
+}
