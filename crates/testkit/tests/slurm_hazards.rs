@@ -5,7 +5,8 @@ mod site;
 use forebay_testkit::cluster::HostId;
 use forebay_testkit::slurm::{ALICE, BOB, ROOT, Service, Site};
 use site::{
-    AWAIT_FILE, STRIPED, at_home, awaits, awaits_file, completes, ends, finish, shell, signal, site, submit,
+    AWAIT_FILE, STRIPED, at_home, awaits, awaits_file, cancel, completes, ends, finish, is_cancelled,
+    is_told, shell, signal, site, submit,
 };
 
 const SLURMCTLD: (HostId, Service) = (HostId::Control, Service::Slurmctld);
@@ -68,8 +69,7 @@ fn processes_that_outlive_their_job_do_not_hold_the_buffer() {
     );
     let job = submit(&site, &ALICE, "-N1", &script);
     awaits_file(&site, &ALICE, "started");
-    shell(&site, &ALICE, &format!("scancel {job}"));
-    ends(&site, &ALICE, job, "CANCELLED");
+    is_cancelled(&site, &ALICE, job);
     shell(&site, &ALICE, "seq 1000 | cmp - kept");
     finish(site);
 }
@@ -86,9 +86,8 @@ fn teardown_may_be_repeated_and_come_from_several_sides() {
     shell(&site, &ROOT, &many);
     signal(&site, &ALICE, "go");
     // The job went on without its space. Slurm and its user are told, and nothing is called a success.
-    let stuck = awaits(&site, job, "its failure", |job| job.reason().contains("post_run"));
-    assert!(stuck.reason().contains(&format!("no_session_{job}")), "{}", stuck.text());
-    shell(&site, &ALICE, &format!("scancel --hurry {job}"));
+    is_told(&site, job, &["post_run", &format!("no_session_{job}")]);
+    cancel(&site, &ALICE, "--hurry", job);
     awaits(&site, job, "its end", |job| job.is_over());
     let again = site.run_on(
         HostId::Control,

@@ -4,7 +4,8 @@ mod site;
 
 use forebay_testkit::slurm::{ALICE, BOB, BufferOptions, FragmentKind, Options, PoolOptions, Site};
 use site::{
-    AWAIT_FILE, STRIPED, at_home, awaits, awaits_file, completes, ends, finish, shell, signal, site, submit,
+    AWAIT_FILE, STRIPED, at_home, awaits, awaits_file, completes, ends, fails, finish, shell, signal, site,
+    submit,
 };
 use std::fs;
 
@@ -166,8 +167,7 @@ fn a_job_awaits_room_and_is_shown_while_it_waits() {
     let holder =
         submit(&site, &ALICE, "-N1", &format!("{large}{AWAIT_FILE}touch $HOME/started\nawait $HOME/go\n"));
     awaits_file(&site, &ALICE, "started");
-    let waiting = submit(&site, &BOB, "-N1", &large);
-    awaits(&site, waiting, "waiting for room", |job| job.reason() == "BurstBufferResources");
+    let (waiting, _) = fails(&site, &BOB, "-N1", &large, &["BurstBufferResources"]);
     let burst = site.burst().unwrap();
     assert_eq!(burst.size_of(&holder.to_string()), Some("1504MiB"), "{}", burst.text);
     let shown = shell(&site, &ALICE, "scontrol show dwstat; scontrol show dwstat sessions; dwstat pools");

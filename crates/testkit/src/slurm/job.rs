@@ -118,7 +118,7 @@ impl Site {
         }
     }
 
-    /// Awaits that slurmctld has written down what it knows about a job that is not over, which it does some seconds late. A job
+    /// Awaits that slurmctld has written down what it knows, which it does some seconds late; the job is one that is not over. A job
     /// that it started and had not written down is started a second time by the next slurmctld.
     pub fn await_saved(&self, job: JobId) -> Result<(), SiteError> {
         let file = self.directory().join("slurm/job_state");
@@ -129,6 +129,40 @@ impl Site {
         Ok(wait::wait_until("slurmctld to save its state", LIMIT, || {
             written().is_some_and(|at| at > before)
         })?)
+    }
+
+    /// Awaits that Slurm gives a reason with these words in it, all of them: why the job waits, is held, or was sent back.
+    pub fn await_reason(&self, job: JobId, words: &[&str]) -> Result<Job, SiteError> {
+        let awaited = format!("a reason with {words:?}");
+        self.await_job(job, &awaited, |job| words.iter().all(|word| job.reason().contains(word)))
+    }
+
+    /// Cancels a job with options of `scancel`.
+    pub fn cancel(&self, user: &User, options: &str, job: JobId) -> Result<(), SiteError> {
+        self.shell(user, &format!("scancel {options} {job}")).map(drop)
+    }
+
+    /// Submits a job that must come to its end in this state; what it wrote.
+    pub fn run_job(
+        &self,
+        user: &User,
+        options: &str,
+        script: &str,
+        state: &str,
+    ) -> Result<String, SiteError> {
+        let job = self.submit(user, options, script)?;
+        self.await_state(user, job, state)
+    }
+
+    /// Awaits the end of a job and of its buffer, which must be in this state; what it wrote.
+    pub fn await_state(&self, user: &User, job: JobId, state: &str) -> Result<String, SiteError> {
+        let ended = self.await_end(job)?;
+        let output = self.output(user, job);
+        if ended.state() == state {
+            return Ok(output);
+        }
+        let text = format!("{}\nit wrote:\n{output}", ended.text());
+        Err(SiteError::Job { job, awaited: format!("the end as {state}"), text })
     }
 
     /// Awaits the end of a job and of its buffer.

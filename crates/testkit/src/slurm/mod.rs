@@ -31,6 +31,7 @@ pub use burst::Burst;
 pub use error::SiteError;
 pub use job::{Job, JobId};
 pub use options::{BufferOptions, FragmentKind, Options, PoolOptions, SlurmOptions};
+pub use processes::Paused;
 pub use service::Service;
 
 use crate::cluster::{Cluster, Host, HostId, Plan};

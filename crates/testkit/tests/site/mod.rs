@@ -14,6 +14,12 @@ pub const STRIPED: &str = "#!/bin/bash\n#DW jobdw type=scratch access_mode=strip
 pub const AWAIT_FILE: &str =
     "await() { for i in $(seq 600); do [ -e \"$1\" ] && return; sleep 0.1; done; exit 7; }\n";
 
+/// Makes `many`: 1200 files in eight directories, 4.7 MiB in all.
+pub const MANY: &str = "mkdir many; cd many; for d in 1 2 3 4 5 6 7 8; do mkdir $d; \
+                        (cd $d; head -c 614400 /dev/urandom | split -b 4096 -a 3); done";
+/// Of them, moved before a copy is in its middle; more than a program reads to start.
+pub const IN_THE_MIDDLE_BYTES: u64 = 1 << 20;
+
 /// A burst buffer with the programs of this build.
 pub fn buffer() -> BufferOptions {
     BufferOptions::new(programs::built().unwrap_or_else(|error| panic!("{error}")))
@@ -43,20 +49,39 @@ pub fn submit(site: &Site, user: &User, options: &str, script: &str) -> JobId {
 
 /// Awaits that a job ends in a state; what it wrote.
 pub fn ends(site: &Site, user: &User, job: JobId, state: &str) -> String {
-    let ended = site.await_end(job).unwrap_or_else(|error| panic!("{error}\n{}", site.output(user, job)));
-    assert_eq!(ended.state(), state, "{}\n{}", ended.text(), site.output(user, job));
-    site.output(user, job)
+    site.await_state(user, job, state).unwrap_or_else(|error| panic!("{error}\n{}", site.output(user, job)))
 }
 
 /// Runs a job that must succeed; what it wrote.
 pub fn completes(site: &Site, user: &User, options: &str, script: &str) -> String {
-    let job = submit(site, user, options, script);
-    ends(site, user, job, "COMPLETED")
+    site.run_job(user, options, script, "COMPLETED").unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// Awaits a moment in the life of a job.
 pub fn awaits(site: &Site, job: JobId, awaited: &str, is_so: impl FnMut(&Job) -> bool) -> Job {
     site.await_job(job, awaited, is_so).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Submits a job that must come to wait, be held or be sent back with a reason in which all these words are.
+pub fn fails(site: &Site, user: &User, options: &str, script: &str, words: &[&str]) -> (JobId, Job) {
+    let job = submit(site, user, options, script);
+    (job, is_told(site, job, words))
+}
+
+/// Awaits a reason in which all these words are.
+pub fn is_told(site: &Site, job: JobId, words: &[&str]) -> Job {
+    site.await_reason(job, words).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// Cancels a job with options of `scancel`.
+pub fn cancel(site: &Site, user: &User, options: &str, job: JobId) {
+    site.cancel(user, options, job).unwrap_or_else(|error| panic!("{error}"));
+}
+
+/// Cancels a job and awaits that it and its buffer are gone.
+pub fn is_cancelled(site: &Site, user: &User, job: JobId) {
+    cancel(site, user, "", job);
+    ends(site, user, job, "CANCELLED");
 }
 
 /// Runs a shell script at the user's home; it must succeed.
