@@ -11,13 +11,15 @@
  *   ioprobe four-rewrite|four-read FILE MIB BLOCK  the same with four processes and quarters
  *   ioprobe create      DIRECTORY COUNT    make that many empty files
  *   ioprobe stat        DIRECTORY COUNT    look at all of them, for at least SPAN_S
+ *   ioprobe list        DIRECTORY COUNT    list it, for at least SPAN_S; there have to be exactly that many names
  *   ioprobe unlink      DIRECTORY COUNT    remove them
  *
  * MIB is the size of the file, BLOCK the bytes of one call. Prints MiB/s for the sequential tests, calls/s for random
- * ones, files/s for create, stat and unlink. Opening and closing are not timed; nothing is synced: the page cache is what is
+ * ones, files/s for create, stat, list and unlink. Opening and closing are not timed; nothing is synced: the page cache is what is
  * measured, the caller syncs between measurements. Any failed or short call ends the program with status 1 and a message.
  */
 #define _GNU_SOURCE
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
@@ -295,6 +297,39 @@ static double stat_names(const char *directory, long count)
 	return (double)looks / seconds;
 }
 
+static long names_in(const char *directory)
+{
+	DIR *open = opendir(directory);
+	long found = 0;
+
+	if (open == NULL)
+		fail("open", directory);
+	errno = 0;
+	while (readdir(open) != NULL)
+		found++;
+	if (errno != 0 || closedir(open) != 0)
+		fail("list", directory);
+	return found - 2; /* . and .. */
+}
+
+static double list_names(const char *directory, long count)
+{
+	double start = now_s(), seconds;
+	long listed = 0;
+
+	do {
+		long found = names_in(directory);
+
+		if (found != count) {
+			fprintf(stderr, "ioprobe: %s has %ld names and not %ld\n", directory, found, count);
+			exit(1);
+		}
+		listed += found;
+		seconds = now_s() - start;
+	} while (seconds < SPAN_S);
+	return (double)listed / seconds;
+}
+
 static double names(const char *directory, long count, int making)
 {
 	char path[4096];
@@ -317,7 +352,7 @@ static double names(const char *directory, long count, int making)
 static int usage(void)
 {
 	fprintf(stderr, "usage: ioprobe write-new|rewrite|read|random-write|random-read|shared-new|shared-rewrite|shared-read|"
-			"four-rewrite|four-read FILE MIB BLOCK\n       ioprobe create|stat|unlink DIRECTORY COUNT\n");
+			"four-rewrite|four-read FILE MIB BLOCK\n       ioprobe create|stat|list|unlink DIRECTORY COUNT\n");
 	return 2;
 }
 
@@ -368,6 +403,8 @@ static int run_names_test(const char *test, const char *directory, long count)
 		rate = names(directory, count, 1);
 	else if (strcmp(test, "stat") == 0)
 		rate = stat_names(directory, count);
+	else if (strcmp(test, "list") == 0)
+		rate = list_names(directory, count);
 	else if (strcmp(test, "unlink") == 0)
 		rate = names(directory, count, 0);
 	else

@@ -1,4 +1,4 @@
-"""Four servers with a fragment each and a client mount, all on this machine: what `forebay serve` and `forebay mount` give.
+"""Servers (four, if nothing else is asked) with a fragment each and a client mount, all on this machine: what `forebay serve` and `forebay mount` give.
 
 The fragments are directories of XFS images of a fixed size, one for each server, as on storage nodes. Everything runs from one
 work directory and is ended and removed with the context, also after a failure.
@@ -20,8 +20,9 @@ STARTING_S = 20
 class Servers:
     """Servers that run while the context lasts. `sockets`: clients on this machine may use their Unix sockets."""
 
-    def __init__(self, forebay, work, sockets):
+    def __init__(self, forebay, work, sockets, count=SERVERS, fragment_bytes=FRAGMENT_BYTES):
         self.forebay, self.work, self.sockets = forebay, work, sockets
+        self.count, self.fragment_bytes = count, fragment_bytes
         self.processes, self.mounts = [], []
 
     def __enter__(self):
@@ -38,14 +39,14 @@ class Servers:
             path = self.work / name
             path.write_text(secrets.token_hex(32) + "\n")
             path.chmod(0o600)
-        self.ports = free_ports(SERVERS)
-        for position in range(SERVERS):
+        self.ports = free_ports(self.count)
+        for position in range(self.count):
             config = self.work / f"server{position}.toml"
             config.write_text(self.server(position, self.fragment(position)))
             with open(self.work / f"server{position}.log", "wb") as log:
                 command = [self.forebay, "serve", "--config", config]
                 self.processes.append(subprocess.Popen(command, stdout=log, stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL))
-        for position in range(SERVERS):
+        for position in range(self.count):
             self.wait_for(position)
         (self.work / "instance.toml").write_text(self.instance())
 
@@ -59,7 +60,7 @@ class Servers:
     def fragment(self, position):
         image, mount = self.work / f"fragment{position}.img", self.work / f"fragment{position}"
         with open(image, "wb") as file:
-            os.posix_fallocate(file.fileno(), 0, FRAGMENT_BYTES)
+            os.posix_fallocate(file.fileno(), 0, self.fragment_bytes)
         subprocess.run(["mkfs.xfs", "-q", "-K", image], check=True)
         mount.mkdir()
         subprocess.run(["mount", "-o", "loop", image, mount], check=True)
