@@ -76,6 +76,7 @@ demo: ## a job on real input: spectra, SQLite and checkpoints, on the burst buff
 bench: ## ratios to the bare file system; prints a table, writes target/bench.json; needs root
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
+	@$(CARGO) build --release --locked --package forebay-testkit --bin forebay-site
 	@$(PYTHON) benches/run.py --forebay "$(TARGET)/release/forebay"
 
 install: build ## the programs into PREFIX/bin (default /usr/local)

@@ -23,6 +23,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from cluster import STORAGE_NODES, Site
 from measure import GROUPS, measure
 from network import Servers
 from rows import limit_row, row, table
@@ -59,6 +60,9 @@ SHORT_CIRCUIT_LIMITS = {"create": 15_000, "stat": 300_000, "unlink": 15_000}
 TCP_LIMITS = {"create": 5_000, "stat": 300_000, "unlink": 5_000}
 MOUNT_RUNS = 15
 MOUNT_LIMIT_MS = 100
+JOB_RUNS = 10
+JOB_LIMIT_MS = 1000
+SETUP_LIMIT_MS = 200
 
 ONE_NODE_GOALS = {
     "write-new": 0.85,
@@ -264,6 +268,24 @@ def servers(bench):
     return rows
 
 
+def cluster(bench):
+    """The calls of a job without staging, on a cluster in namespaces of this machine."""
+    rows = []
+    for kind in ("directory", "image"):
+        note(f"cluster, fragments are of kind {kind}: {JOB_RUNS} jobs of each size and one to warm up")
+        with Site(bench.forebay.parent, bench.work / f"site-{kind}", kind) as site:
+            for nodes in (1, 4):
+                # One fragment of each storage node, as large as XFS needs at least.
+                jobs = [site.job(100 * nodes + number, nodes, f"{STORAGE_NODES // 2}GiB") for number in range(JOB_RUNS + 1)][1:]
+                what = f"job without staging, {nodes} compute node{'s'[:nodes > 1]}, {STORAGE_NODES} fragments of kind {kind}"
+                rows.append(limit_row(f"cluster: {what}: at most", [sum(calls.values()) for calls in jobs], JOB_LIMIT_MS, "ms"))
+                if nodes == 1:
+                    setups = [calls["setup"] for calls in jobs]
+                    name = f"cluster: setup on {STORAGE_NODES} storage nodes, fragments of kind {kind}"
+                    rows.append(limit_row(f"{name}: at most", setups, SETUP_LIMIT_MS, "ms"))
+    return rows
+
+
 def bare_bash(script):
     start = time.time()
     call("bash", script)
@@ -395,6 +417,7 @@ PARTS = {
     "one-node": one_node,
     "four-nodes": four_nodes,
     "servers": servers,
+    "cluster": cluster,
 }
 
 
@@ -430,6 +453,9 @@ def main():
     stat = os.statvfs(arguments.output.parent)
     if stat.f_bavail * stat.f_frsize < NEEDED_BYTES:
         print(f"bench: {arguments.output.parent} needs {NEEDED_BYTES >> 30} GiB of free disk", file=sys.stderr)
+        return 2
+    if "cluster" in arguments.only.split(",") and not os.access(forebay.parent / "forebay-site", os.X_OK):
+        print(f"bench: {forebay.parent}/forebay-site is not there: run 'make bench', which builds it", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows = []
