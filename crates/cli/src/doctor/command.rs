@@ -43,8 +43,8 @@ fn findings(roles: &[Role]) -> Vec<Finding> {
     if roles.contains(&Role::Storage) {
         findings.extend(storage::check());
     }
-    findings.extend(roles.iter().flat_map(|role| ports::check(*role)));
     let (finding, snapshot) = controller::check();
+    findings.extend(roles.iter().flat_map(|role| ports::check(*role, snapshot.as_ref())));
     findings.push(finding);
     if let Some(snapshot) = &snapshot {
         findings.extend(nodes::check(snapshot));

@@ -2,21 +2,62 @@
 
 use super::finding::Finding;
 use super::role::{AGENT_FILE, CONTROLLER_FILE, Role};
+use forebay_agent::daemon::AgentConfig;
+use forebay_controller::registry::Snapshot;
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
+use std::path::Path;
 use std::time::Duration;
 
 const SUBJECT: &str = "ports";
 const LIMIT: Duration = Duration::from_secs(3);
 
-/// Looks at the ports of a role.
-pub fn check(role: Role) -> Vec<Finding> {
+/// Looks at the ports of a role. `snapshot` is what the controller knows, if it answered.
+pub fn check(role: Role, snapshot: Option<&Snapshot>) -> Vec<Finding> {
     let (file, unit) = match role {
         Role::Controller => (CONTROLLER_FILE, "forebay-controller"),
         Role::Storage => (AGENT_FILE, "forebay-agent"),
         Role::Compute | Role::Login => return Vec::new(),
     };
     let addresses = listening(&std::fs::read_to_string(file).unwrap_or_default());
-    addresses.iter().map(|address| judge(address, reach(address), file, unit)).collect()
+    let is_idle = role == Role::Storage && snapshot.is_some_and(serves_nothing);
+    let judged = addresses.iter().map(|address| match reach(address) {
+        Err(Unreached::Refused(_)) if is_idle => Finding::good(
+            SUBJECT,
+            format!("nothing listens at {address} yet: the file server starts with the first instance"),
+        ),
+        reached => judge(address, reached, file, unit),
+    });
+    judged.collect()
+}
+
+/// Whether this node has no part of any instance.
+fn serves_nothing(snapshot: &Snapshot) -> bool {
+    let config = AgentConfig::read(Path::new(AGENT_FILE));
+    config.is_ok_and(|config| !snapshot.fragments.iter().any(|fragment| fragment.node == config.node))
+}
+
+/// Why an address is not reached.
+#[derive(Debug)]
+enum Unreached {
+    /// The machine is there; nobody listens.
+    Refused(String),
+    Otherwise(String),
+}
+
+impl Unreached {
+    fn of(error: &io::Error) -> Unreached {
+        match error.kind() {
+            io::ErrorKind::ConnectionRefused => Unreached::Refused(error.to_string()),
+            _ => Unreached::Otherwise(error.to_string()),
+        }
+    }
+
+    fn text(self) -> String {
+        match self {
+            Unreached::Refused(text) | Unreached::Otherwise(text) => text,
+        }
+    }
 }
 
 /// `listen`, at the top or in `[storage]`, as one text or a list.
@@ -33,25 +74,26 @@ fn listening(text: &str) -> Vec<String> {
 }
 
 /// Connects, and says why not.
-fn reach(address: &str) -> Result<(), String> {
-    let mut last = "the name has no address".to_owned();
-    for socket in address.to_socket_addrs().map_err(|error| error.to_string())? {
+fn reach(address: &str) -> Result<(), Unreached> {
+    let mut last = Unreached::Otherwise("the name has no address".to_owned());
+    for socket in address.to_socket_addrs().map_err(|error| Unreached::of(&error))? {
         match TcpStream::connect_timeout(&socket, LIMIT) {
             Ok(_) => return Ok(()),
-            Err(error) => last = error.to_string(),
+            Err(error) => last = Unreached::of(&error),
         }
     }
     Err(last)
 }
 
-fn judge(address: &str, reached: Result<(), String>, file: &str, unit: &str) -> Finding {
+fn judge(address: &str, reached: Result<(), Unreached>, file: &str, unit: &str) -> Finding {
     match reached {
         Ok(()) => Finding::good(SUBJECT, format!("something listens at {address}")),
         Err(why) => {
             let change = format!(
                 "start {unit} (systemctl status {unit}), or correct listen in {file}; the other machines must reach the port"
             );
-            Finding::doubtful(SUBJECT, format!("{address} cannot be reached from here: {why}"), change)
+            let found = format!("{address} cannot be reached from here: {}", why.text());
+            Finding::doubtful(SUBJECT, found, change)
         }
     }
 }

@@ -105,10 +105,6 @@ pub fn check_burst_buffer(slurm: &Keys, keys: &Keys, pools: Option<&[String]>) -
         let change = format!("set DefaultPool to one of: {}", pools.join(", "));
         findings.push(Finding::bad(SUBJECT, found, change));
     }
-    if keys.get("getsysstatus").is_none() {
-        let change = "set GetSysStatus to the path of dwstat, so that scontrol show dwstat works";
-        findings.push(Finding::doubtful(SUBJECT, "GetSysStatus is not set", change));
-    }
     findings
 }
 

@@ -12,7 +12,9 @@ const SUBJECT: &str = "slurm";
 const PLACES: [&str; 3] =
     ["/etc/slurm/slurm.conf", "/etc/slurm-llnl/slurm.conf", "/usr/local/etc/slurm.conf"];
 /// What Slurm calls without a `GetSysState` line.
-const DEFAULT_PROGRAM: &str = "/opt/cray/dw_wlm/default/bin/dw_wlm_cli";
+const DEFAULT_STATE: &str = "/opt/cray/dw_wlm/default/bin/dw_wlm_cli";
+/// What it calls without a `GetSysStatus` line; the packages have a link there.
+const DEFAULT_STATUS: &str = "/opt/cray/dws/default/bin/dwstat";
 /// How long a command of Slurm may take.
 const COMMAND_LIMIT_S: &str = "10";
 
@@ -51,9 +53,13 @@ impl SlurmFiles {
         };
         findings.extend(slurm::check_burst_buffer(&self.slurm, keys, pools));
         let user = self.slurm.get("slurmuser").unwrap_or("root");
-        for (key, default) in [("getsysstate", Some(DEFAULT_PROGRAM)), ("getsysstatus", None)] {
-            if let Some(program) = keys.get(key).or(default) {
-                findings.push(check_program(key, Path::new(program), user));
+        for (key, default) in [("getsysstate", DEFAULT_STATE), ("getsysstatus", DEFAULT_STATUS)] {
+            let program = Path::new(keys.get(key).unwrap_or(default));
+            if key == "getsysstatus" && keys.get(key).is_none() && !program.exists() {
+                let change = "set GetSysStatus to the path of dwstat, so that scontrol show dwstat works";
+                findings.push(Finding::doubtful(SUBJECT, "GetSysStatus is not set", change));
+            } else {
+                findings.push(check_program(key, program, user));
             }
         }
         findings.push(Finding::good(SUBJECT, format!("read {}", path.display())));
