@@ -77,6 +77,7 @@ bench: ## ratios to the bare file system; prints a table, writes target/bench.js
 	@scripts/setup.sh bench
 	@$(MAKE) --no-print-directory build
 	@$(CARGO) build --release --locked --package forebay-testkit --bin forebay-site
+	@$(CARGO) build --release --locked --package forebay-fusedev --example ceiling
 	@$(PYTHON) benches/run.py --forebay "$(TARGET)/release/forebay"
 
 install: build ## the programs into PREFIX/bin (default /usr/local)

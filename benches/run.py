@@ -23,8 +23,9 @@ import tempfile
 import time
 from pathlib import Path
 
+import ceiling
 from cluster import STORAGE_NODES, Site
-from measure import GROUPS, measure
+from measure import FILE_MIB, FUSE_ALONE, GROUPS, measure
 from network import Servers
 from rows import limit_row, row, table
 
@@ -75,6 +76,10 @@ ONE_NODE_GOALS = {
     "unlink": 0.85,
 }
 FOUR_NODES_GOALS = {"write-new": 0.35, "rewrite": 0.35, "read": 0.35, "shared-new": 0.45, "shared-rewrite": 0.45}
+# Of what FUSE alone gives: see docs/adr/0011.
+FOUR_NODES_PARTS = {"rewrite": 0.5, "read": 0.7, "shared-rewrite": 0.5}
+SHORT_CIRCUIT_PARTS = {"rewrite": 0.5, "read": 0.7, "shared-rewrite": 0.5, "shared-read": 0.7}
+TCP_PARTS = {"four-rewrite": 0.3, "four-read": 0.3}
 LABELS = {
     "write-new": ("1 MiB write, new file", "MiB/s"),
     "rewrite": ("1 MiB rewrite", "MiB/s"),
@@ -127,6 +132,10 @@ class Bench:
         self.environment = {**os.environ, "FOREBAY_STATE_DIR": str(work / "state")}
         self.plain.mkdir()
         call("cc", "-O2", "-Wall", "-o", self.probe, HERE / "ioprobe.c")
+
+    def fuse_alone(self):
+        """See ceiling.py. The program lies beside forebay, as cargo has put it."""
+        return ceiling.mounted(ceiling.program(self.forebay), self.work / "fuse-alone", FILE_MIB)
 
     def script(self, name, directives, body):
         path = self.work / f"{name}.sh"
@@ -203,14 +212,18 @@ def io_group(bench, group, options, places):
     return json.loads(output.read_text())
 
 
-def io_rows(prefix, results, goals):
-    """Rows against bare XFS for every test, and for information against the plain directory where that was measured too."""
+def io_rows(prefix, results, goals, parts=None):
+    """Rows against bare XFS for every test, and where it was measured too against FUSE alone, with the goals `parts`, and for
+    information against the plain directory."""
+    parts = parts or {}
     for test, places in results.items():
         label, unit = LABELS[test]
         name = f"{prefix}: {label}"
         yield row(name, places["ours"], places["reference"], unit, goals.get(test))
         if "plain" in places:
             yield row(f"{name} / plain", places["ours"], places["plain"], unit, against="plain directory")
+        if FUSE_ALONE in places:
+            yield row(f"{name} / FUSE alone", places["ours"], places[FUSE_ALONE], unit, parts.get(test), against="FUSE alone")
 
 
 def one_node(bench):
@@ -219,8 +232,9 @@ def one_node(bench):
 
 
 def four_nodes(bench):
-    results = io_group(bench, "four-nodes", ["--nodes", "4"], {})
-    rows = list(io_rows("four nodes, FUSE", results, FOUR_NODES_GOALS))
+    with bench.fuse_alone() as alone:
+        results = io_group(bench, "four-nodes", ["--nodes", "4"], {FUSE_ALONE: alone})
+    rows = list(io_rows("four nodes, FUSE", results, FOUR_NODES_GOALS, FOUR_NODES_PARTS))
     for test in ("create", "unlink"):
         rows.append(limit_row(f"four nodes, FUSE: {test}, at least", results[test]["ours"], NAMES_LIMIT, "files/s"))
     return rows
@@ -255,12 +269,13 @@ def servers(bench):
     ):
         note(f"{label}: {len(GROUPS['servers'])} tests, {bench.rounds} rounds and one to warm up")
         with FreshXfs(bench.work / "reference") as reference, Servers(bench.forebay, bench.work / "servers", sockets) as running:
-            with running.mounted() as mount:
+            with running.mounted() as mount, bench.fuse_alone() as alone:
                 places = {"ours": mount / "bench", "reference": reference / "bench"}
                 for place in places.values():
                     place.mkdir()
+                places[FUSE_ALONE] = alone
                 results = measure("servers", bench.probe, bench.rounds, places)
-            rows += io_rows(label, results, goals)
+            rows += io_rows(label, results, goals, SHORT_CIRCUIT_PARTS if sockets else TCP_PARTS)
             rows += [limit_row(f"{label}: {test}, at least", results[test]["ours"], least, "files/s") for test, least in limits.items()]
             times = [running.time_of_a_mount() for _ in range(MOUNT_RUNS + 1)][1:]
             rows.append(limit_row(f"{label}: mount to first byte written, at most", [t[0] for t in times], MOUNT_LIMIT_MS, "ms"))
@@ -456,6 +471,9 @@ def main():
         return 2
     if "cluster" in arguments.only.split(",") and not os.access(forebay.parent / "forebay-site", os.X_OK):
         print(f"bench: {forebay.parent}/forebay-site is not there: run 'make bench', which builds it", file=sys.stderr)
+        return 2
+    if {"four-nodes", "servers"} & set(arguments.only.split(",")) and not os.access(ceiling.program(forebay), os.X_OK):
+        print(f"bench: {ceiling.program(forebay)} is not there: run 'make bench', which builds it", file=sys.stderr)
         return 2
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     rows = []

@@ -1,5 +1,5 @@
-//! The most that FUSE can give on a machine: a mount with one file, whose reads are answered with whatever is in the buffer
-//! and whose writes are dropped. No file system over FUSE moves data faster than this, since it has to do what is left out
+//! The most that FUSE can give on a machine: a mount with one file, whose reads are answered with whatever is in the buffer,
+//! but for the mark of benches/ioprobe.c at its start, and whose writes are dropped. No file system over FUSE moves data faster than this, since it has to do what is left out
 //! here as well.
 //!
 //! `ceiling DIRECTORY MIB`, as root: mounts a `file` of so many MiB at the directory, says `ready`, and serves until its
@@ -60,7 +60,12 @@ impl Handler for Nothing {
 
     fn read(&self, _: &Context, read: &Read, reply: DataReply<'_>) {
         let left = self.size.saturating_sub(read.offset);
-        reply.fill(|buffer| Ok(buffer.len().min(left as usize)));
+        reply.fill(|buffer| {
+            let mark = read.offset.to_ne_bytes();
+            let room = buffer.len().min(mark.len());
+            buffer[..room].copy_from_slice(&mark[..room]);
+            Ok(buffer.len().min(left as usize))
+        });
     }
 
     fn write(&self, _: &Context, write: &Write<'_>, reply: WrittenReply) {
