@@ -214,7 +214,8 @@ def furnish(hosts, debs):
         host.path("usr/local/bin/systemctl").chmod(0o755)
         for package in debs.glob("*.deb"):
             shutil.copy(package, host.path("root"))
-        # Debian makes a key of the machine's own at the installation, and starts munged with it.
+        # As if Debian's package had been installed on each machine: with a key of its own, and running.
+        host.path("etc/munge/munge.key").write_bytes(os.urandom(1024))
         host.run("systemctl enable --now munge")
         host.run("useradd --uid 5001 --shell /bin/bash ann && install -d -o ann -g ann /home/ann")
 
