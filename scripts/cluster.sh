@@ -7,8 +7,8 @@
 #        scripts/cluster.sh hosts                   its hosts
 #        scripts/cluster.sh down                    end it; nothing is left
 #
-# The programs are those of target/release, or of the directory that FOREBAY_PROGRAMS names. Users are alice, bob and root; hosts are control, server0, client0 and so on. Needs root. Exit status: 0 done, 1 failed, 2 wrong
-# usage; of `shell` and `run`, the command's own.
+# The programs are those of target/release, or of the directory that FOREBAY_PROGRAMS names. Users are alice, bob and root; hosts are
+# control, server0, client0 and so on. Needs root. Exit status: 0 done, 1 failed, 2 wrong usage; of `run`, the command's own.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
@@ -58,7 +58,10 @@ up() {
     }
     echo "the cluster is up: $(cut -d' ' -f1 "$state/hosts" | tr '\n' ' ')"
     echo "enter it with 'scripts/cluster.sh shell alice@control', end it with 'make cluster-down'"
-    [ ! -t 0 ] || shell
+    if [ -t 0 ]; then
+        shell
+        echo "the cluster goes on: 'scripts/cluster.sh shell' enters it again, 'make cluster-down' ends it"
+    fi
 }
 
 # enter [USER@]HOST COMMAND...
@@ -82,7 +85,7 @@ enter() {
 }
 
 shell() {
-    enter "${1:-alice@control}" bash --norc || true
+    (enter "${1:-alice@control}" env PS1='\u@\h:\w\$ ' bash --norc) || true
 }
 
 down() {
