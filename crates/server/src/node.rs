@@ -28,10 +28,15 @@ use forebay_wire::{DataService, FsError, Result, Sharing};
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::{Duration, Instant};
 
 pub use crate::data::LocalData as NodeData;
 pub use crate::local::SpaceRule;
 pub use crate::metadata::{Claim, OpenFile, Tree};
+
+/// How long those who still have an instance that closes are waited for, and the pause between two looks at them.
+const CLOSE_WAIT: Duration = Duration::from_secs(5);
+const CLOSE_PAUSE: Duration = Duration::from_millis(2);
 
 /// Longest word for an instance, in bytes.
 const INSTANCE_MAX: usize = 64;
@@ -129,8 +134,13 @@ impl NodeInstance {
     }
 
     /// Closes the fragment and records its counters, so that the next open need not walk. `Busy` while a tree or a data
-    /// service of it is still in use; the fragment stays open by those, and the next open walks.
+    /// service of it is still in use; the fragment stays open by those, and the next open walks. Whoever is about to let go
+    /// of it is waited for: a thread that looked at it a moment ago may not have run since.
     pub fn close(self: Arc<NodeInstance>) -> Result<()> {
+        let end = Instant::now() + CLOSE_WAIT;
+        while self.is_in_use() && Instant::now() < end {
+            std::thread::sleep(CLOSE_PAUSE);
+        }
         let node = Arc::try_unwrap(self).map_err(|_| FsError::Busy)?;
         let open = node.data.into_inner().unwrap_or_else(PoisonError::into_inner);
         if open.values().any(|data| data.strong_count() > 0) {
@@ -138,5 +148,49 @@ impl NodeInstance {
         }
         node.fragment.traffic.save(&node.fragment.root);
         node.home.close(vec![node.fragment.meter.used()])
+    }
+
+    /// Somebody else has it, or a service of it.
+    fn is_in_use(self: &Arc<NodeInstance>) -> bool {
+        let open = self.data.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_held = open.values().any(|data| data.strong_count() > 0);
+        is_held || Arc::strong_count(self) > 1 || Arc::strong_count(&self.home) > 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    fn spec(root: PathBuf) -> NodeSpec {
+        NodeSpec { root, instance: "17".into(), space: SpaceRule::Hard, position: 0, servers: 1 }
+    }
+
+    #[test]
+    fn who_is_about_to_let_go_is_waited_for() {
+        let directory = tempfile::tempdir().unwrap();
+        let node = NodeInstance::open(&spec(directory.path().to_owned())).unwrap();
+        let data = node.data("c1").unwrap();
+        let (closing, begins) = channel();
+        let holder = std::thread::spawn(move || {
+            begins.recv().unwrap();
+            // A thread that was not given a processor for a while.
+            std::thread::sleep(CLOSE_PAUSE * 20);
+            drop(data);
+        });
+        closing.send(()).unwrap();
+        assert_eq!(node.close(), Ok(()));
+        holder.join().unwrap();
+        NodeInstance::open(&spec(directory.path().to_owned())).unwrap().close().unwrap();
+    }
+
+    #[test]
+    fn who_keeps_it_lets_the_next_open_walk() {
+        let directory = tempfile::tempdir().unwrap();
+        let node = NodeInstance::open(&spec(directory.path().to_owned())).unwrap();
+        let data = node.data("c1").unwrap();
+        assert_eq!(node.close(), Err(FsError::Busy));
+        drop(data);
     }
 }
