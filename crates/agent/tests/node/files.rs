@@ -3,7 +3,10 @@
 use crate::leaks;
 use crate::scene::*;
 use forebay_agent::daemon::StorageKind;
+use forebay_controller::request::WindowRequest;
 use forebay_model::ids::{ActivationId, InstanceId};
+use forebay_model::limits::{InstancePolicies, Policy};
+use forebay_model::units::{Bytes, MIB};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -118,6 +121,56 @@ fn a_killed_file_server_is_started_again_with_all_instances_and_one_that_goes_ta
     client.unmount(ActivationId(other.0)).unwrap();
     scene.tear_down(other);
     scene.assert_disks_are_empty();
+}
+
+/// From the order to the file server: what goes beyond a limit is refused or not, and is logged.
+#[test]
+fn limits_are_kept_as_the_policies_say() {
+    for policy in Policy::ALL {
+        let scene = Scene::new(StorageKind::Directory);
+        let mut configurations = uses();
+        configurations[0].access.max_files = Some(2);
+        configurations[0].access.max_file_size = Some(Bytes(MIB));
+        for number in STORAGE {
+            let serving = forebay_agent::daemon::Serving {
+                fragment: fragment(INSTANCE, number),
+                instance: INSTANCE,
+                owner: OWNER.0,
+                group: OWNER.1,
+                fragments: &scene.parts(INSTANCE),
+                configurations: &configurations,
+                write_window: Some(WindowRequest { length_s: 86_400, multiplier: 1 }),
+                policies: InstancePolicies { write_window: policy, file_size: policy, file_count: policy },
+            };
+            let node = scene.node(number);
+            node.make_fragment(fragment(INSTANCE, number), INSTANCE, Bytes(4 * MIB), OWNER.0).unwrap();
+            node.serve(&serving, &secrets(INSTANCE)).unwrap();
+        }
+        let (client, point) = (scene.node(2), scene.mount_point("1"));
+        client.mount(ActivationId(1), &point, &scene.striped(INSTANCE), &secrets(INSTANCE).token).unwrap();
+        let at = |name: &str| Path::new(&point).join(name);
+        let said = |what: &str| {
+            let log = |number| fs::read_to_string(scene.path(&format!("state{number}/server/log")));
+            STORAGE.iter().any(|number| log(number).is_ok_and(|text| text.contains(what)))
+        };
+        let mut outcomes = vec![fs::write(at("large"), vec![1; 3 << 19])];
+        fs::write(at("second"), "x").unwrap();
+        outcomes.push(fs::write(at("third"), "x"));
+        // Over and over the same bytes: the fragments do not get fuller, and the window does.
+        let second = fs::OpenOptions::new().write(true).open(at("second")).unwrap();
+        use std::os::unix::fs::FileExt;
+        outcomes.push((0..20).try_for_each(|_| second.write_all_at(&vec![2; 1 << 20], 0)));
+        drop(second);
+        let errors: Vec<Option<i32>> = outcomes
+            .iter()
+            .map(|outcome| outcome.as_ref().err().and_then(std::io::Error::raw_os_error))
+            .collect();
+        let refused = [Some(libc::EFBIG), Some(libc::EMFILE), Some(libc::EROFS)];
+        assert_eq!(errors, if policy.refuses() { refused } else { [None; 3] }, "{policy:?}");
+        assert_eq!(said("limit reached: "), policy.logs(), "{policy:?}");
+        client.unmount(ActivationId(1)).unwrap();
+        scene.tear_down(INSTANCE);
+    }
 }
 
 #[test]

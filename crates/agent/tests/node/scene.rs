@@ -261,10 +261,15 @@ pub fn wrong_token() -> String {
 }
 
 /// Waits until something is so.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub fn wait_until(what: &str, is_so: impl FnMut() -> bool) {
+    wait_within(Duration::from_secs(30), what, is_so);
+}
+
+/// The same for what takes long on a machine whose disks are busy.
+pub fn wait_within(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = std::time::Instant::now();
     while !is_so() {
-        assert!(begin.elapsed() < Duration::from_secs(30), "waited for too long: {what}");
+        assert!(begin.elapsed() < limit, "waited for too long: {what}");
         std::thread::sleep(Duration::from_millis(10));
     }
 }

@@ -11,6 +11,7 @@ use forebay_model::units::Bytes;
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
+use std::time::Duration;
 
 fn row(direction: StageDirection, kind: StageKind, pfs: &Path, inside: &str) -> StageRow {
     StageRow {
@@ -185,7 +186,7 @@ fn uid_of(pid: u32) -> u32 {
 }
 
 /// Files of the user, so many that copying them takes longer than a journal needs to begin. Answers how many, and their bytes.
-fn many_files(directory: &Path) -> (u64, u64) {
+pub fn many_files(directory: &Path) -> (u64, u64) {
     const FILES: u32 = 2_500;
     let mut bytes = 0;
     for number in 0..FILES {
@@ -199,7 +200,7 @@ fn many_files(directory: &Path) -> (u64, u64) {
     (u64::from(FILES), bytes)
 }
 
-fn assert_same(one: &Path, other: &Path) {
+pub fn assert_same(one: &Path, other: &Path) {
     let same = std::process::Command::new("diff").arg("-r").args([one, other]).status().unwrap();
     assert!(same.success(), "{one:?} and {other:?} differ");
 }
@@ -217,7 +218,8 @@ fn stage_with_kills(scene: &Scene, task: u64, row: &StageRow, kills: usize) -> (
     let done = std::thread::scope(|scope| {
         let staging = scope.spawn(|| stage(scene, task, row));
         for _ in 0..kills {
-            wait_until("it has finished more files", || {
+            // Each file is on the disk before it is finished.
+            wait_within(Duration::from_secs(180), "it has finished more files", || {
                 staging.is_finished() || (journal(scene) > finished && is_staging(scene))
             });
             if staging.is_finished() {
