@@ -2,6 +2,7 @@
 
 use crate::roles;
 use crate::scene::*;
+use crate::staging::{assert_same, many_files};
 use crate::{leaks, scene};
 use forebay_agent::daemon::{Agent, Stop, StorageKind};
 use forebay_controller::client::{Address, Client, ClientError};
@@ -361,6 +362,54 @@ fn agents_that_are_killed_all_the_time_finish_their_jobs() {
     job.join().unwrap();
     assert!(fs::read(back.join("result")).unwrap() == content());
     cluster.assert_nothing_is_left();
+}
+
+/// Everything on the storage node that copies dies in the middle, both ways.
+#[test]
+fn a_staging_goes_on_on_a_node_that_was_started_anew() {
+    let mut cluster = Cluster::new(StorageKind::Directory);
+    let (source, back) = (cluster.pfs("source"), cluster.pfs("back"));
+    many_files(&source);
+    let stages = vec![
+        stage(StageDirection::In, StageKind::Directory, &source, "in"),
+        stage(StageDirection::Out, StageKind::Directory, &back, "in"),
+    ];
+    cluster.ask(cluster.setup("1", AccessMode::Striped, stages));
+    for step in ["data_in", "data_out"] {
+        let client = cluster.client();
+        let staging = std::thread::spawn(move || client.ask(&verb(step, "1")));
+        let mut copying = None;
+        wait_within(Duration::from_secs(180), "files are finished", || {
+            copying = STORAGE.into_iter().find(|number| finished(&cluster, *number) > 0);
+            copying.is_some() || staging.is_finished()
+        });
+        let node = copying.expect("it was not too fast");
+        cluster.kill(node);
+        for role in ["stage", "file-server"] {
+            leaks::kill_with(&cluster.scene.path(&format!("state{node}")), role);
+        }
+        let before = finished(&cluster, node);
+        cluster.start(node);
+        // What was finished is not forgotten.
+        wait_within(Duration::from_secs(180), "it goes on", || {
+            finished(&cluster, node) > before || staging.is_finished()
+        });
+        assert_eq!(staging.join().unwrap().unwrap(), Answer::Done);
+    }
+    assert_same(&source, &back);
+    cluster.ask(verb("teardown", "1"));
+    let journals =
+        |number: &u64| fs::read_dir(cluster.scene.path(&format!("state{number}/journals"))).unwrap();
+    wait_until("the journals are gone", || STORAGE.iter().all(|number| journals(number).count() == 0));
+    cluster.assert_nothing_is_left();
+}
+
+/// Files that a staging of a node has finished, as its journal says.
+fn finished(cluster: &Cluster, number: u64) -> usize {
+    let journals = fs::read_dir(cluster.scene.path(&format!("state{number}/journals")));
+    let texts =
+        journals.into_iter().flatten().flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
+    texts.map(|text| text.lines().count().saturating_sub(1)).sum()
 }
 
 #[test]
