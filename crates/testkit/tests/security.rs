@@ -441,7 +441,7 @@ fn daemons_do_their_work_with_the_powers_of_their_units() {
          #DW stage_in type=directory source={home}/in destination=$DW_JOB_STRIPED/in\n\
          #DW stage_out type=directory source=$DW_JOB_STRIPED/in destination={home}/out\n\
          set -eu\ncmp $DW_JOB_STRIPED/in/closed/f {home}/in/closed/f\nmkdir -m 700 $DW_JOB_STRIPED/own\n\
-         chgrp project $DW_JOB_STRIPED/own\nchmod 2770 $DW_JOB_STRIPED/own\necho x > $DW_JOB_PRIVATE/x\n\
+         chgrp project $DW_JOB_STRIPED/own\nchmod 2770 $DW_JOB_STRIPED/own\n[ $(stat -c %a $DW_JOB_STRIPED/own) = 2770 ]\necho x > $DW_JOB_PRIVATE/x\n\
          cd $DW_JOB_STRIPED\nsetsid sleep 1000 &\n{AWAIT_FILE}touch {home}/ready\nawait {home}/go\n"
     );
     let job = submit(&site, &ALICE, "-N1", &script);
@@ -455,8 +455,16 @@ fn daemons_do_their_work_with_the_powers_of_their_units() {
         let (found, bound) = (bounds_of(&site, host), shown_set(unit));
         assert!(!found.is_empty() && found.iter().all(|set| *set == bound), "{}: {found:?}", host.id());
     }
+    // Root has what is root's there too.
+    let path = format!("/var/opt/cray/dws/mounts/batch/{job}_striped_scratch");
+    site.shell_on(HostId::Client(0), &ROOT, &format!("mknod {path}/device c 1 3; rm {path}/device")).unwrap();
+    // Who is no part of the job and uses its space is in nobody's way when it ends.
+    let mut hold = site.shell_command(&ALICE, &format!("cd {path}; touch $HOME/holds; exec sleep 1000"));
+    let mut holder = site.cluster().client(0).start(&mut hold).unwrap();
+    awaits_file(&site, &ALICE, "holds");
     signal(&site, &ALICE, "go");
     ends(&site, &ALICE, job, "COMPLETED");
+    assert!(holder.ends_within(LIMIT).is_some(), "it was not ended");
     shell(
         &site,
         &ALICE,
