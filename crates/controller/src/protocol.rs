@@ -8,6 +8,7 @@ mod form;
 mod openapi;
 mod parse;
 mod routes;
+pub(crate) mod rows;
 #[cfg(test)]
 mod tests;
 
@@ -21,6 +22,8 @@ use serde::{Deserialize, Serialize};
 
 /// Authorization of requests over TCP: this word, a blank, and a MUNGE credential.
 pub const MUNGE_SCHEME: &str = "MUNGE";
+/// The word for tables as lists of lists, in `form=`.
+pub(crate) const ROWS_FORM: &str = "rows";
 /// Longest that a poll for orders waits.
 pub const MAX_POLL_S: u64 = 30;
 

@@ -56,6 +56,22 @@ impl ObjectState {
         self.goal == Goal::Create && self.actualized && !self.fuse_blown
     }
 
+    /// The five characters, all of them ASCII.
+    pub fn letters(self) -> [u8; 5] {
+        let letter = |set: bool, letter: u8| if set { letter } else { b'-' };
+        let goal = match self.goal {
+            Goal::Create => b'C',
+            Goal::Destroy => b'D',
+        };
+        [
+            goal,
+            letter(self.actualized, b'A'),
+            letter(self.fuse_blown, b'F'),
+            letter(self.transitioning, b'T'),
+            letter(self.mixed, b'M'),
+        ]
+    }
+
     /// The state that is printed as these five characters; `None` for anything else.
     pub fn from_letters(letters: &str) -> Option<ObjectState> {
         let &[goal, actualized, fuse_blown, transitioning, mixed] = letters.as_bytes() else { return None };
@@ -80,21 +96,7 @@ impl ObjectState {
 
 impl fmt::Display for ObjectState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let letter = |set: bool, letter: char| if set { letter } else { '-' };
-        let goal = match self.goal {
-            Goal::Create => 'C',
-            Goal::Destroy => 'D',
-        };
-        let text: String = [
-            goal,
-            letter(self.actualized, 'A'),
-            letter(self.fuse_blown, 'F'),
-            letter(self.transitioning, 'T'),
-            letter(self.mixed, 'M'),
-        ]
-        .iter()
-        .collect();
-        f.pad(&text)
+        f.pad(std::str::from_utf8(&self.letters()).unwrap_or_default())
     }
 }
 

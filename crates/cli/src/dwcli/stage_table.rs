@@ -4,7 +4,7 @@
 //! stage-ins (`->`) and of stage-outs (`<-`), and deferred stage-outs. None is `-`, so the eighth column is `-` as soon
 //! as nothing remains to be staged out; scripts wait for that. Complete are files, queued and failed are stagings. Pure.
 
-use crate::dwstat::table::{Align, Column, layout};
+use crate::dwstat::table::{Align, Column, Table};
 use forebay_controller::cluster::row::{StageOutcome, StageRow};
 use forebay_controller::request::StageDirection;
 
@@ -26,7 +26,9 @@ pub fn render(stages: &[&StageRow]) -> String {
     if stages.is_empty() {
         return "no stagings\n".to_owned();
     }
-    let mut text = layout(&COLUMNS, stages.iter().map(|stage| row(stage)).collect());
+    let mut table = Table::new(&COLUMNS, stages.len());
+    stages.iter().for_each(|stage| row(stage).iter().for_each(|cell| table.text(cell)));
+    let mut text = table.finish();
     for stage in stages {
         if let StageOutcome::Failed { text: reason } = &stage.outcome {
             text.push_str(&format!("failed: {}\n", crate::wlm::text::one_line(reason)));

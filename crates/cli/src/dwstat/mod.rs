@@ -16,6 +16,9 @@ use forebay_model::capacity::format::SizeStyle;
 use jiff::tz::TimeZone;
 use object::Object;
 
+/// A cluster with so many fragments is shown by two threads.
+const LARGE: usize = 10_000;
+
 /// What is shown, and how.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -41,8 +44,7 @@ pub fn render(snapshot: &Snapshot, options: &Options) -> String {
     if options.json {
         return json::render(snapshot, options);
     }
-    let tables: Vec<(Object, Option<String>)> =
-        options.objects.iter().map(|&object| (object, tables::render(snapshot, object, options))).collect();
+    let tables = all_tables(snapshot, options);
     if let [(object, None)] = tables[..] {
         return format!("{}\n", object.none());
     }
@@ -53,4 +55,24 @@ pub fn render(snapshot: &Snapshot, options: &Options) -> String {
         parts.push(format!("did not find any of [{}]\n", missing.join(", ")));
     }
     parts.join("\n")
+}
+
+/// The tables. That of the fragments, the largest by far, is made at the same time as the others.
+fn all_tables(snapshot: &Snapshot, options: &Options) -> Vec<(Object, Option<String>)> {
+    let render = |object: &Object| (*object, tables::render(snapshot, *object, options));
+    if snapshot.fragments.len() < LARGE {
+        return options.objects.iter().map(render).collect();
+    }
+    std::thread::scope(|scope| {
+        let fragments = scope.spawn(|| tables::render(snapshot, Object::Fragments, options));
+        let others = options.objects.iter().filter(|object| **object != Object::Fragments);
+        let others: Vec<_> = others.map(render).collect();
+        let mut fragments = fragments.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        let mut others = others.into_iter();
+        let in_order = options.objects.iter().map(|object| match object {
+            Object::Fragments => Some((Object::Fragments, fragments.take())),
+            _ => others.next(),
+        });
+        in_order.flatten().collect()
+    })
 }

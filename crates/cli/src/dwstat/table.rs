@@ -15,38 +15,110 @@ pub enum Align {
 /// A column's title and alignment.
 pub type Column = (&'static str, Align);
 
-/// The table as text, every line with its newline.
-pub fn layout(columns: &[Column], rows: Vec<Vec<String>>) -> String {
-    let rows: Vec<Vec<String>> =
-        rows.into_iter().map(|row| row.into_iter().map(one_word).collect()).collect();
-    let width = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
-        cells.chain([columns[column].0.chars().count()]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns.len()).map(width).collect();
-    let titles = columns.iter().map(|(title, _)| (*title).to_owned()).collect();
-    let mut text = String::new();
-    for row in std::iter::once(titles).chain(rows) {
-        let row: Vec<String> = row;
-        for ((cell, width), (_, align)) in row.iter().zip(&widths).zip(columns) {
-            match align {
-                Align::Right => text.push_str(&format!("{cell:>width$} ")),
-                Align::Left => text.push_str(&format!("{cell} ")),
-            }
-        }
-        text.push('\n');
-    }
-    text
+/// A table that is being filled, cell by cell and row by row. All cells are in one text: a cluster has a hundred thousand rows, and a
+/// text of its own for each cell would take longer than everything else.
+pub struct Table<'c> {
+    columns: &'c [Column],
+    cells: String,
+    /// How many bytes each cell has in `cells`. New memory is what costs most here, so it is not more.
+    lengths: Vec<u32>,
+    widths: Vec<usize>,
 }
 
-/// Blanks and control characters would tear the columns apart, and an empty cell would shift them.
-fn one_word(cell: String) -> String {
-    let bad = |c: char| c.is_whitespace() || c.is_control();
-    match cell.as_str() {
-        "" => "-".to_owned(),
-        word if word.contains(bad) => word.replace(bad, "_"),
-        _ => cell,
+/// Blanks to fill cells up with.
+const BLANKS: &str = "                                                                ";
+/// What a cell of a large table takes, about.
+const CELL_BYTES: usize = 8;
+/// Decimal digits of the largest number.
+const DIGITS_MAX: usize = 20;
+
+impl<'c> Table<'c> {
+    /// An empty table for so many rows.
+    pub fn new(columns: &'c [Column], rows: usize) -> Table<'c> {
+        let cells = rows.saturating_mul(columns.len());
+        Table {
+            columns,
+            cells: String::with_capacity(cells.saturating_mul(CELL_BYTES)),
+            lengths: Vec::with_capacity(cells),
+            widths: columns.iter().map(|(title, _)| title.chars().count()).collect(),
+        }
     }
+
+    /// A cell with any text. Blanks and control characters would tear the columns apart, and an empty cell would shift them.
+    pub fn text(&mut self, text: &str) {
+        let bad = |c: char| c.is_whitespace() || c.is_control();
+        let start = self.cells.len();
+        match text {
+            "" => self.cells.push('-'),
+            word if word.bytes().all(|byte| byte.is_ascii_graphic()) => self.cells.push_str(word),
+            other => self.cells.extend(other.chars().map(|c| if bad(c) { '_' } else { c })),
+        }
+        self.end(start);
+    }
+
+    /// A cell with a number.
+    pub fn number(&mut self, number: u64) {
+        let start = self.cells.len();
+        let mut digits = [0; DIGITS_MAX];
+        let (mut at, mut rest) = (DIGITS_MAX, number);
+        loop {
+            at -= 1;
+            digits[at] = b'0' + (rest % 10) as u8;
+            rest /= 10;
+            if rest == 0 {
+                break;
+            }
+        }
+        self.cells.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+        self.end(start);
+    }
+
+    fn end(&mut self, start: usize) {
+        let cell = &self.cells[start..];
+        let column = self.lengths.len() % self.columns.len();
+        self.widths[column] = self.widths[column].max(width(cell));
+        // No cell comes near: what is shown was read in one answer.
+        self.lengths.push(u32::try_from(cell.len()).unwrap_or(u32::MAX));
+    }
+
+    /// The table as text, every line with its newline.
+    pub fn finish(&self) -> String {
+        let line: usize = self.widths.iter().map(|width| width + 1).sum::<usize>() + 1;
+        let rows = self.lengths.len() / self.columns.len();
+        let mut text = String::with_capacity(line.saturating_mul(rows + 1));
+        for (at, (title, _)) in self.columns.iter().enumerate() {
+            self.put(&mut text, at, title);
+        }
+        text.push('\n');
+        let mut start = 0;
+        for row in self.lengths.chunks_exact(self.columns.len()) {
+            for (at, length) in row.iter().enumerate() {
+                let end = start + *length as usize;
+                self.put(&mut text, at, &self.cells[start..end]);
+                start = end;
+            }
+            text.push('\n');
+        }
+        text
+    }
+
+    fn put(&self, text: &mut String, column: usize, cell: &str) {
+        if self.columns[column].1 == Align::Right {
+            let mut missing = self.widths[column] - width(cell);
+            while missing > 0 {
+                let blanks = missing.min(BLANKS.len());
+                text.push_str(&BLANKS[..blanks]);
+                missing -= blanks;
+            }
+        }
+        text.push_str(cell);
+        text.push(' ');
+    }
+}
+
+/// Characters of a cell.
+fn width(cell: &str) -> usize {
+    if cell.is_ascii() { cell.len() } else { cell.chars().count() }
 }
 
 #[cfg(test)]
@@ -56,12 +128,29 @@ mod tests {
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
         let columns = [("id", Align::Right), ("label", Align::Right), ("path", Align::Left)];
-        let rows = vec![
-            vec!["100".to_owned(), "x".to_owned(), "/a".to_owned()],
-            vec!["7".to_owned(), "longer".to_owned(), "/a b\n".to_owned()],
-            vec!["8".to_owned(), String::new(), "/ü".to_owned()],
-        ];
+        let mut table = Table::new(&columns, 3);
+        for (id, label, path) in [(100, "x", "/a"), (7, "longer", "/a b\n"), (8, "", "/ü")] {
+            table.number(id);
+            table.text(label);
+            table.text(path);
+        }
         let expected = " id  label path \n100      x /a \n  7 longer /a_b_ \n  8      - /ü \n";
-        assert_eq!(layout(&columns, rows), expected);
+        assert_eq!(table.finish(), expected);
+    }
+    #[test]
+    fn numbers_and_wide_columns_are_as_the_standard_library_writes_them() {
+        let columns = [("n", Align::Right), ("t", Align::Right)];
+        let wide = "w".repeat(3 * BLANKS.len() + 1);
+        for number in [0, 9, 10, 99, 100, 12_345, u64::MAX] {
+            let mut table = Table::new(&columns, 2);
+            table.number(number);
+            table.text("x");
+            table.number(1);
+            table.text(&wide);
+            let (left, right) = (number.to_string().len(), wide.len());
+            let expected =
+                format!("{:>left$} {:>right$} \n{number} {:>right$} \n{:>left$} {wide} \n", "n", "t", "x", 1);
+            assert_eq!(table.finish(), expected);
+        }
     }
 }

@@ -115,7 +115,7 @@ impl Exchange<'_> {
         let sent = stream.write_all(&message);
         let mut received = Vec::new();
         let read = stream.take(MAX_RESPONSE).read_to_end(&mut received);
-        let parsed = parse(&received)?;
+        let parsed = parse(received)?;
         match (parsed, sent, read) {
             (Some(response), _, _) => Ok(response),
             (None, Err(error), _) => Err(Fault::NotReached(error.to_string())),
@@ -137,7 +137,19 @@ fn connect(name: &str) -> io::Result<TcpStream> {
 }
 
 /// The answer in these bytes; `None` when it is not complete.
-fn parse(received: &[u8]) -> Result<Option<Response>, Fault> {
+fn parse(mut received: Vec<u8>) -> Result<Option<Response>, Fault> {
+    let Some((status, start, stated)) = head_of(&received)? else { return Ok(None) };
+    if received.len() - start < stated {
+        return Ok(None);
+    }
+    // In place: an answer may be megabytes.
+    received.truncate(start + stated);
+    received.drain(..start);
+    Ok(Some(Response { status, body: received }))
+}
+
+/// The status, where the body begins, and how long it is.
+fn head_of(received: &[u8]) -> Result<Option<(u16, usize, usize)>, Fault> {
     let mut headers = [httparse::EMPTY_HEADER; MAX_HEADERS];
     let mut head = httparse::Response::new(&mut headers);
     let length = match head.parse(received).map_err(|error| Fault::Nonsense(error.to_string()))? {
@@ -145,7 +157,6 @@ fn parse(received: &[u8]) -> Result<Option<Response>, Fault> {
         httparse::Status::Partial => return Ok(None),
     };
     let status = head.code.unwrap_or_default();
-    let body = &received[length..];
     let mut lengths = head.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("content-length"));
     let stated = match lengths.next() {
         None if status == super::NO_CONTENT => 0,
@@ -155,7 +166,7 @@ fn parse(received: &[u8]) -> Result<Option<Response>, Fault> {
             text.ok_or_else(|| Fault::Nonsense("an answer with an odd length".into()))?
         }
     };
-    Ok(body.get(..stated).map(|body| Response { status, body: body.to_vec() }))
+    Ok(Some((status, length, stated)))
 }
 
 #[cfg(test)]
@@ -166,10 +177,10 @@ mod tests {
     fn only_whole_answers_are_answers() {
         let whole = b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\nfour";
         for end in 0..whole.len() {
-            assert!(matches!(parse(&whole[..end]), Ok(None)), "{end}");
+            assert!(matches!(parse(whole[..end].to_vec()), Ok(None)), "{end}");
         }
-        assert!(matches!(parse(whole), Ok(Some(response)) if response.body == b"four"));
-        assert!(matches!(parse(b"SSH-2.0-OpenSSH\r\n\r\n"), Err(Fault::Nonsense(_))));
-        assert!(matches!(parse(b"HTTP/1.1 200 OK\r\n\r\n"), Err(Fault::Nonsense(_))));
+        assert!(matches!(parse(whole.to_vec()), Ok(Some(response)) if response.body == b"four"));
+        assert!(matches!(parse(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), Err(Fault::Nonsense(_))));
+        assert!(matches!(parse(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()), Err(Fault::Nonsense(_))));
     }
 }

@@ -18,7 +18,7 @@ use crate::cluster::request::Request;
 use crate::cluster::row::StageRow;
 use crate::cluster::view::Shown;
 use crate::munge::{Munge, MungeError};
-use crate::protocol::{Form, Method, Refused, Saying, Secrets, form_of};
+use crate::protocol::{Form, Method, ROWS_FORM, Refused, Saying, Secrets, form_of, rows};
 use crate::registry::Snapshot;
 use exchange::{Exchange, Fault, Response};
 use forebay_model::ids::InstanceId;
@@ -156,7 +156,10 @@ impl Client {
     /// [`ClientError`].
     pub fn look(&self, tables: &[Shown]) -> Result<Snapshot, ClientError> {
         let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
-        self.get(&format!("/v1/snapshot?tables={}", names.join(",")))
+        let target = format!("/v1/snapshot?tables={}&form={ROWS_FORM}", names.join(","));
+        let exchange = Exchange { method: Method::Get, target: &target, body: b"", limit: Some(PROMPT) };
+        let response = self.send(&exchange, true)?;
+        rows::read(&response.body).map_err(|error| self.not_understood(error))
     }
 
     /// Stagings that the caller may see.

@@ -5,6 +5,7 @@ use super::*;
 use crate::cluster::effect::*;
 use crate::cluster::event::{AgentMessage, Copied, HeldFragment, Registering};
 use crate::cluster::row::{StageId, StageOutcome, StageRow, TaskId};
+use crate::cluster::view::Shown;
 use crate::registry::Snapshot;
 use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::ids::*;
@@ -139,7 +140,7 @@ fn every_query_parameter_is_described() {
             let known = parse(route.method.name(), &format!("{target}?{name}=1"));
             assert!(known.is_ok(), "{target} does not take {name}");
         }
-        for name in ["tables", "incarnation", "after", "wait", "hurry"] {
+        for name in ["tables", "form", "incarnation", "after", "wait", "hurry"] {
             let described = operation["parameters"].as_array().into_iter().flatten();
             let described = described.into_iter().any(|parameter| parameter["name"] == name);
             let known = parse(route.method.name(), &format!("{target}?{name}=1")).is_ok();
@@ -148,7 +149,7 @@ fn every_query_parameter_is_described() {
     }
 }
 
-fn snapshot() -> Snapshot {
+pub(super) fn snapshot() -> Snapshot {
     let (state, session, instance) = (ObjectState::GOOD, SessionId(1), InstanceId(2));
     let (configuration, fragment) = (ConfigurationId(3), FragmentId(4));
     Snapshot {
@@ -239,6 +240,7 @@ fn stage_row(outcome: StageOutcome) -> StageRow {
 #[test]
 fn every_answer_fits_its_description() {
     check_named("Snapshot", &snapshot());
+    check_named("SnapshotRows", &rows::Rows(&snapshot(), &Shown::ALL));
     let failed = StageOutcome::Failed { text: "no".into() };
     let outcomes = [StageOutcome::Pending, StageOutcome::Done { files: 1, bytes: Bytes(2) }, failed];
     check_named("Stages", &json!({ "stages": outcomes.map(stage_row) }));

@@ -83,7 +83,7 @@ pub fn parse(method: &str, target: &str) -> Result<Parsed, BadRequest> {
 /// The parameters that the query of a route may have.
 fn takes(route: &Route, name: &str) -> bool {
     let allowed: &[&str] = match route.operation {
-        Operation::Snapshot => &["tables"],
+        Operation::Snapshot => &["tables", "form"],
         Operation::Orders => &["incarnation", "after", "wait"],
         Operation::Ask("remove_session") => &["hurry"],
         _ => &[],

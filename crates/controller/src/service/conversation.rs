@@ -14,7 +14,8 @@ use super::spent::Spent;
 use crate::cluster::view::{self, Shown};
 use crate::cluster::{Caller, Settings};
 use crate::munge::Munge;
-use crate::protocol::{MAX_POLL_S, MUNGE_SCHEME, Operation, Parsed, Saying, digest, parse};
+use crate::protocol::rows::Rows;
+use crate::protocol::{MAX_POLL_S, MUNGE_SCHEME, Operation, Parsed, ROWS_FORM, Saying, digest, parse};
 use forebay_model::ids::InstanceId;
 use http_body_util::{BodyExt, Channel, Either, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -186,9 +187,9 @@ async fn carry_out(
         Operation::Metrics => figures(shared).await,
         Operation::Snapshot => {
             let tables = tables_of(parsed.text("tables"))?;
-            show(shared, uid, tables).await
+            show(shared, uid, tables, form_of(parsed.text("form"))?).await
         }
-        Operation::Table(table) => show(shared, uid, vec![table]).await,
+        Operation::Table(table) => show(shared, uid, vec![table], TableForm::Objects).await,
         Operation::Stages => {
             let first = shared.settings.is_workload_manager(uid);
             let stages = shared.commands.read(first, move |state, _| view::stages(state, uid)).await?;
@@ -235,12 +236,41 @@ fn tables_of(names: &str) -> Result<Vec<Shown>, Problem> {
     Ok(tables)
 }
 
-async fn show(shared: &Shared, uid: u32, tables: Vec<Shown>) -> Result<Response<Body>, Refused> {
+/// How the objects of a table are written.
+#[derive(Clone, Copy)]
+enum TableForm {
+    /// With the names of their members.
+    Objects,
+    /// As lists of values.
+    Rows,
+}
+
+fn form_of(name: &str) -> Result<TableForm, Problem> {
+    match name {
+        "" => Ok(TableForm::Objects),
+        ROWS_FORM => Ok(TableForm::Rows),
+        other => {
+            let other: String = other.chars().take(100).collect();
+            let text = format!("form={other:?} is not known: {ROWS_FORM} is possible");
+            Err(Problem::new(StatusCode::BAD_REQUEST, "bad_request", text))
+        }
+    }
+}
+
+async fn show(
+    shared: &Shared,
+    uid: u32,
+    tables: Vec<Shown>,
+    form: TableForm,
+) -> Result<Response<Body>, Refused> {
     let wanted = tables.clone();
     let first = shared.settings.is_workload_manager(uid);
     let seen = shared.commands.read(first, move |state, _| view::select(state, uid, &wanted)).await?;
     // Megabytes of text: the other connections of this thread go elsewhere meanwhile.
-    Ok(block_in_place(|| json_of(&Tables(&seen, &tables))))
+    Ok(block_in_place(|| match form {
+        TableForm::Objects => json_of(&Tables(&seen, &tables)),
+        TableForm::Rows => json_of(&Rows(&seen, &tables)),
+    }))
 }
 
 async fn figures(shared: &Shared) -> Result<Response<Body>, Refused> {
