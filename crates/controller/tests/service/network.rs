@@ -169,6 +169,28 @@ fn a_credential_that_is_too_old_is_refused() {
     assert!(old.body.contains("too old"), "{}", old.body);
 }
 
+/// Clocks that differ: the credential is a real one, with the right key, of a machine with another time.
+#[test]
+fn a_credential_of_another_time_is_refused_and_logged() {
+    const HOUR_S: i64 = 3600;
+    let net = Net::new();
+    let target = "/v1/pools";
+    for (ahead_s, words) in [(HOUR_S, "is from the future"), (-HOUR_S, "is too old")] {
+        let elsewhere = net.munged.elsewhere(ahead_s);
+        let credential = elsewhere.munge().encode(digest("GET", target, b"").as_bytes(), None).unwrap();
+        let refused = net.send(target, &credential);
+        assert_eq!((refused.status, refused.kind().as_str()), (401, "credential"), "{}", refused.body);
+        assert!(refused.body.contains(words), "{}", refused.body);
+        let log = net.controller.log();
+        let line = log.lines().find(|line| line.contains(words)).unwrap_or_else(|| panic!("{log}"));
+        assert!(line.contains("GET /v1/pools refused") && line.contains("from 127.0.0.1"), "{line}");
+    }
+    // A minute is no other time: clocks are never the same.
+    let near = net.munged.elsewhere(60);
+    let credential = near.munge().encode(digest("GET", target, b"").as_bytes(), None).unwrap();
+    assert_eq!(net.send(target, &credential).status, 200);
+}
+
 #[test]
 fn without_munged_nothing_is_believed_and_everything_goes_on_with_it() {
     let net = Net::new();

@@ -85,27 +85,42 @@ pub struct Munged {
     directory: tempfile::TempDir,
 }
 
+/// Lets a program believe in another time, from the package faketime. The dynamic linker puts the machine's directory in.
+const FAKETIME: &str = "/usr/$LIB/faketime/libfaketimeMT.so.1";
+
 impl Munged {
     pub fn start() -> Munged {
+        let mut key = [0; 128];
+        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut key).unwrap();
+        Munged::with(&key, None)
+    }
+
+    /// One with the same key on a machine whose clock is so many seconds ahead, or behind if there are less than none.
+    pub fn elsewhere(&self, ahead_s: i64) -> Munged {
+        Munged::with(&std::fs::read(self.directory.path().join("key")).unwrap(), Some(ahead_s))
+    }
+
+    fn with(key: &[u8], ahead_s: Option<i64>) -> Munged {
         let directory = tempfile::Builder::new()
             .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o755))
             .tempdir()
             .unwrap();
         let at = |name: &str| directory.path().join(name);
-        let mut key = [0; 128];
-        std::io::Read::read_exact(&mut std::fs::File::open("/dev/urandom").unwrap(), &mut key).unwrap();
         std::fs::write(at("key"), key).unwrap();
         std::fs::set_permissions(at("key"), std::os::unix::fs::PermissionsExt::from_mode(0o600)).unwrap();
         let option = |name: &str, file: &str| format!("--{name}={}", at(file).display());
-        let child = Command::new("munged")
+        let mut command = Command::new("munged");
+        command
             .args(["--foreground", "--force"])
             .args([option("key-file", "key"), option("socket", "socket"), option("log-file", "log")])
             .args([option("pid-file", "pid"), option("seed-file", "seed")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("munged of the package munge: make setup");
+            .stderr(Stdio::null());
+        if let Some(ahead_s) = ahead_s {
+            command.env("LD_PRELOAD", FAKETIME).env("FAKETIME", format!("{ahead_s:+}"));
+        }
+        let child = command.spawn().expect("munged of the package munge: make setup");
         let munged = Munged { child, directory };
         let munge = munged.munge();
         crate::place::await_it("munged answers", || munge.check().is_ok());
