@@ -11,3 +11,6 @@ mod job;
 mod persistent;
 mod place;
 mod refusals;
+#[path = "../../../controller/tests/service/place.rs"]
+#[allow(dead_code, reason = "the tests of the controller make their requests with it")]
+mod service;

@@ -1,27 +1,31 @@
 //! A controller with agents in a directory of its own, and calls of the programs against it.
 
-use crate::agent::Agent;
-use forebay_controller::client::{Address, Client};
-use forebay_controller::service::{Config, Service};
-use forebay_model::units::MIB;
-use std::os::unix::fs::PermissionsExt;
+pub use crate::service::{GRANULE, await_it};
+use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
-pub const GRANULE: u64 = 16 * MIB;
 /// Uid of an ordinary user.
 pub const ANN: u32 = 5001;
 /// Uid of another one.
 pub const BOB: u32 = 5002;
-/// Nothing takes so long.
-const DEADLINE: Duration = Duration::from_secs(60);
 
-pub struct Place {
-    directory: tempfile::TempDir,
-    config: Config,
-    service: Option<Service>,
+/// The controller's own place for tests, and the programs.
+pub struct Place(crate::service::Place);
+
+impl Deref for Place {
+    type Target = crate::service::Place;
+
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
+
+impl DerefMut for Place {
+    fn deref_mut(&mut self) -> &mut Self::Target {
+        &mut self.0
+    }
 }
 
 /// What a call printed and how it ended.
@@ -33,43 +37,7 @@ pub struct Said {
 
 impl Place {
     pub fn new() -> Place {
-        let directory = tempfile::tempdir().unwrap();
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(directory.path(), mode).unwrap();
-        let at = |name: &str| directory.path().join(name).display().to_string();
-        let text = format!(
-            "socket = '{}'\nstate = '{}'\nworkload_managers = [64030]\n[[pool]]\nname = 'wlm_pool'\ngranularity = '16MiB'\n",
-            at("controller.sock"),
-            at("state"),
-        );
-        let config = Config::parse(&text, Path::new("test")).unwrap();
-        let mut place = Place { directory, config, service: None };
-        place.start();
-        place
-    }
-
-    pub fn start(&mut self) {
-        self.service = Some(Service::start(&self.config).unwrap());
-    }
-
-    pub fn stop(&mut self) {
-        self.service.take().unwrap().stop().unwrap();
-    }
-
-    pub fn client(&self) -> Client {
-        Client::open(Address::Unix(self.config.socket.clone().unwrap()))
-    }
-
-    /// Storage nodes s1, s2, ... of four granules each and compute nodes c1, c2, ...
-    pub fn agents(&self, storage: usize, compute: usize) -> Vec<Agent> {
-        let storage = (1..=storage).map(|n| Agent::start(self.client(), format!("s{n}"), 4 * GRANULE));
-        let compute = (1..=compute).map(|n| Agent::start(self.client(), format!("c{n}"), 0));
-        let agents: Vec<Agent> = storage.chain(compute).collect();
-        await_it("all agents are known", || {
-            let nodes = self.client().snapshot().unwrap().nodes;
-            nodes.iter().filter(|node| node.online).count() >= agents.len()
-        });
-        agents
+        Place(crate::service::Place::new())
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -126,10 +94,6 @@ impl Place {
         let mut command = self.command(env!("CARGO_BIN_EXE_dwstat"), line);
         parts(command.uid(uid).gid(uid).output().unwrap())
     }
-
-    pub fn free(&self) -> u64 {
-        self.client().snapshot().unwrap().pools[0].free.0
-    }
 }
 
 /// A call that goes on; killed if the test ends before it.
@@ -183,13 +147,4 @@ pub fn assert_failed(said: &Said, parts: &[&str]) {
         assert!(said.text.contains(part), "{said:?} has no {part:?}");
     }
     assert!(said.text.starts_with(|c: char| c.is_ascii_alphabetic()), "{said:?}");
-}
-
-/// Waits for a condition.
-pub fn await_it(what: &str, mut condition: impl FnMut() -> bool) {
-    let start = Instant::now();
-    while !condition() {
-        assert!(start.elapsed() < DEADLINE, "it never happens that {what}");
-        std::thread::sleep(Duration::from_millis(5));
-    }
 }

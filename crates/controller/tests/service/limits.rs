@@ -11,20 +11,13 @@ use std::time::{Duration, Instant};
 
 const ALICE: u32 = 1000;
 
-fn place() -> Place {
-    let place = Place::new();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(place.directory.path(), mode).unwrap();
-    place
-}
-
 fn socket(place: &Place) -> &Path {
     place.config.socket.as_deref().unwrap()
 }
 
 #[test]
 fn what_is_too_large_is_refused_before_it_is_read() {
-    let place = place();
+    let place = Place::new();
     let send = |bytes: &[u8]| exchange(unix(socket(&place)), bytes);
     let large = request("POST", "/v1/sessions", "", &" ".repeat(300_000));
     let refused = as_user(ALICE, || send(&large));
@@ -49,7 +42,7 @@ fn what_is_too_large_is_refused_before_it_is_read() {
 
 #[test]
 fn what_is_no_request_ends_the_connection_and_nothing_else() {
-    let place = place();
+    let place = Place::new();
     for bytes in [
         &b"\0\0\0\0\r\n\r\n"[..],
         b"GET\r\n\r\n",
@@ -77,7 +70,7 @@ fn until_closed(mut stream: UnixStream) -> (Duration, String) {
 
 #[test]
 fn who_is_slow_is_not_waited_for() {
-    let place = place();
+    let place = Place::new();
     let (path, limit) = (socket(&place), Duration::from_secs(50));
     std::thread::scope(|scope| {
         let silent = scope.spawn(|| until_closed(unix(path)));
@@ -102,7 +95,7 @@ fn who_is_slow_is_not_waited_for() {
 
 #[test]
 fn one_user_cannot_take_all_connections() {
-    let place = place();
+    let place = Place::new();
     let path = socket(&place);
     let is_open = |stream: &mut UnixStream| {
         stream.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
@@ -123,7 +116,7 @@ fn one_user_cannot_take_all_connections() {
 
 #[test]
 fn who_does_not_wait_any_more_is_forgotten_and_its_wish_is_not() {
-    let place = place();
+    let place = Place::new();
     let mut agents = place.agents(1, 1);
     let client = place.client();
     // More than the limit of waiting requests for one session, one after the other: nobody waits for long.
@@ -148,7 +141,7 @@ fn who_does_not_wait_any_more_is_forgotten_and_its_wish_is_not() {
 
 #[test]
 fn users_cannot_speak_for_others() {
-    let place = place();
+    let place = Place::new();
     let _agents = place.agents(2, 0);
     let client = place.client();
     client.ask(&setup("1")).unwrap();

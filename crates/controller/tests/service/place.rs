@@ -1,4 +1,4 @@
-//! A controller of its own for a test, with everything in one directory.
+//! A controller of its own for a test, with everything in one directory that all users may enter. The tests of the commands use it too.
 
 use crate::agent::Agent;
 use forebay_controller::client::{Address, Client};
@@ -9,6 +9,8 @@ use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::units::{Bytes, MIB};
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,7 +34,8 @@ impl Place {
     /// The same with more configuration.
     pub fn with(more: &str) -> Place {
         assert!(rustix::process::geteuid().is_root(), "run the tests as root: make test");
-        let directory = tempfile::tempdir().unwrap();
+        let directory =
+            tempfile::Builder::new().permissions(Permissions::from_mode(0o755)).tempdir().unwrap();
         let at = |name: &str| directory.path().join(name).display().to_string();
         let text = format!(
             "socket = '{}'\nstate = '{}'\noperators = [77]\nworkload_managers = [64030]\n{more}\n\

@@ -6,13 +6,6 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-fn place() -> Place {
-    let place = Place::new();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(place.directory.path(), mode).unwrap();
-    place
-}
-
 /// Everything that a user is told from now on.
 struct Watcher(Arc<Mutex<String>>);
 
@@ -43,7 +36,7 @@ impl Watcher {
 
 #[test]
 fn watchers_are_told_what_they_may_see() {
-    let place = place();
+    let place = Place::new();
     let path = || place.config.socket.clone().unwrap();
     let (alice, bob, root) =
         (Watcher::start(path(), 1000), Watcher::start(path(), 2000), Watcher::start(path(), 0));
@@ -78,7 +71,7 @@ fn page(path: &Path) -> String {
 
 #[test]
 fn figures_follow_what_happens() {
-    let place = place();
+    let place = Place::new();
     let path = place.config.socket.as_deref().unwrap();
     let _agents = place.agents(2, 1);
     assert_eq!(figure(&page(path), "forebay_pool_free_granules{pool=\"wlm_pool\"}"), 8.0);
