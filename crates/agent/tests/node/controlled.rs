@@ -7,14 +7,16 @@ use crate::{leaks, scene};
 use forebay_agent::daemon::{Agent, Stop, StorageKind};
 use forebay_controller::client::{Address, Client, ClientError};
 use forebay_controller::cluster::Answer;
-use forebay_controller::cluster::request::{CreatePersistent, Request, Setup, Space, Stage};
+use forebay_controller::cluster::request::{CreatePersistent, ObjectId, Request, Setup, Space, Stage};
 use forebay_controller::request::{StageDirection, StageKind};
 use forebay_controller::service::{Config, Service};
 use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
+use forebay_model::ids::{ActivationId, InstanceId, SessionId};
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::units::Bytes;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Child;
@@ -542,6 +544,60 @@ fn a_job_stages_from_and_into_a_persistent_instance() {
     assert_eq!(fs::read_to_string(back.join("a")).unwrap(), "a");
     assert_eq!(fs::read_to_string(back.join("b")).unwrap(), "b");
     cluster.ask(verb("teardown", "mine"));
+    cluster.assert_nothing_is_left();
+}
+
+/// File servers run and learn of what is made later, while what they know is in use.
+#[test]
+fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
+    let cluster = Cluster::new(StorageKind::Directory);
+    let accepted = |request: Request| match cluster.ask(request) {
+        Answer::Accepted { id, .. } => id,
+        other => panic!("{other:?}"),
+    };
+    let hosts = vec![format!("node{COMPUTE}")];
+    let (owner, group) = OWNER;
+    let session = SessionId(accepted(Request::CreateSession { token: "byhand".into(), owner, group, hosts }));
+    let space = Space {
+        capacity: Capacity::Bytes(Bytes(2 * SIZE)),
+        pool: None,
+        strategy: Strategy::default(),
+        kind: ConfigurationType::Scratch,
+        access: vec![scene::access(AccessMode::Striped)],
+        write_window: None,
+    };
+    let label = "space".to_owned();
+    let instance = InstanceId(accepted(Request::CreateInstance { session, label, space }));
+    // The newest configuration.
+    let mounted = || {
+        let seen = cluster.client().snapshot().unwrap();
+        let configuration = seen.configurations.iter().map(|row| row.id).max().unwrap();
+        let activation = ActivationId(accepted(Request::CreateActivation { session, configuration }));
+        let mut path = PathBuf::new();
+        wait_until("it is mounted", || {
+            let seen = cluster.client().snapshot().unwrap().activations;
+            let row = seen.into_iter().find(|row| row.id == activation).unwrap();
+            path = row.mount.into();
+            row.state.actualized
+        });
+        path
+    };
+    let first = mounted();
+    let mut open = fs::File::create(first.join("open")).unwrap();
+    open.write_all(b"before ").unwrap();
+    let (kind, access) = (ConfigurationType::Scratch, scene::access(AccessMode::Private));
+    accepted(Request::CreateConfiguration { instance, kind, access });
+    let second = mounted();
+    assert_ne!(first, second);
+    fs::write(second.join("own"), "second").unwrap();
+    open.write_all(b"after").unwrap();
+    open.sync_all().unwrap();
+    assert_eq!(fs::read_to_string(first.join("open")).unwrap(), "before after");
+    assert!(!first.join("own").exists() && !second.join("open").exists(), "each has its own names");
+    drop(open);
+    let object = ObjectId::Session(session);
+    cluster.ask(Request::Remove { object, hurry: true });
+    wait_until("all is gone", || cluster.client().snapshot().unwrap().fragments.is_empty());
     cluster.assert_nothing_is_left();
 }
 
