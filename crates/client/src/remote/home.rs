@@ -72,7 +72,7 @@ impl Rejoin for Rejoining {
         let before = self.held.life();
         let claimed = self.claim(connection, life, &mut sequence);
         match claimed {
-            Ok(()) => self.waiting.ask_again(),
+            Ok(()) => self.waiting.ask_again(life),
             // Somebody else has to begin again.
             Err(_) => self.held.begin(before.unwrap_or(life)),
         }
@@ -88,6 +88,10 @@ impl Rejoin for Rejoining {
         if let MetadataRequest::Close { items } = request {
             self.held.not_closed_yet(items, life);
         }
+    }
+
+    fn is_over(&self, life: Life) -> bool {
+        self.held.life() != Some(life)
     }
 }
 

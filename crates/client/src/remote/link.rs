@@ -61,6 +61,11 @@ pub(crate) trait Rejoin: Send + Sync {
 
     /// The connection broke: it may not have been told.
     fn not_told(&self, _request: MetadataRequest, _life: Life) {}
+
+    /// Another life of the session knows by now what is held.
+    fn is_over(&self, _life: Life) -> bool {
+        false
+    }
 }
 
 struct Lane {
@@ -256,6 +261,12 @@ impl Link {
                     lane.connection = None;
                     return Err(NOT_UNDERSTOOD);
                 }
+                // It was on its way while another thread found the server started anew and claimed what was held then:
+                // what this gives was not claimed, and is asked for again.
+                Ok(_) if gives(ask) && rejoin.is_some_and(|rejoin| rejoin.is_over(life)) => {
+                    others.clear();
+                    lane.connection = None;
+                }
                 Ok(reply) => return Ok((reply, life)),
                 Err(Broken::Connection(_)) => lane.connection = None,
             }
@@ -363,6 +374,23 @@ impl Link {
             let _ = connection.ask(kind, Flags::default(), &lane.body, &[], &mut Sink::Nothing);
         }
     }
+}
+
+/// The reply gives something that is held from then on, in that life of the session only.
+fn gives(ask: Ask<'_>) -> bool {
+    use MetadataRequest as R;
+    let Ask::Metadata(request) = ask else { return false };
+    matches!(
+        request,
+        R::Lookup { .. }
+            | R::Mknod { .. }
+            | R::Create { .. }
+            | R::Mkdir { .. }
+            | R::Symlink { .. }
+            | R::Link { .. }
+            | R::Open { .. }
+            | R::OpenDir { .. }
+    )
 }
 
 impl Lane {

@@ -3,8 +3,9 @@
 //! What was granted is remembered, to be claimed again from a server that was started anew, and so that closing a file
 //! without locks asks nobody.
 
+use super::connection::Sink;
 use super::home::Home;
-use super::link::NOT_UNDERSTOOD;
+use super::link::{Ask, NOT_UNDERSTOOD, Patience};
 use super::waiting::Outcome;
 use forebay_wire::message::{MetadataRequest, Reply};
 use forebay_wire::{
@@ -28,7 +29,10 @@ impl RemoteLocks {
                 return Err(FsError::Interrupted);
             }
             let set = MetadataRequest::SetLock { request: *request, wait: Some(wait), reclaim: false };
-            match self.home.ask(&set)? {
+            let ask = Ask::Metadata(&set);
+            let (reply, life) =
+                self.home.link.ask_in(Patience::Wait, ask, &[], &mut Sink::Nothing, |_| true)?;
+            match reply {
                 Reply::Done => return Ok(()),
                 Reply::LockWaits => {}
                 _ => return Err(NOT_UNDERSTOOD),
@@ -37,7 +41,7 @@ impl RemoteLocks {
             if waiting.is_cancelled(wait) {
                 self.call_back(wait);
             }
-            match waiting.outcome(wait) {
+            match waiting.outcome(wait, life) {
                 Outcome::Answered(answer) => return answer,
                 Outcome::AskAgain => {}
             }

@@ -3,6 +3,7 @@
 //! A request is registered before it is sent, so that an answer that overtakes the reply is not lost. When the server is
 //! started anew it has forgotten who waits: all are asked to send their request again. Any thread.
 
+use super::held::Life;
 use forebay_wire::{FsError, Result, WaitId};
 use std::collections::HashMap;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -18,7 +19,9 @@ pub(crate) enum Outcome {
 
 #[derive(Default)]
 struct Waiter {
-    outcome: Option<Outcome>,
+    answer: Option<Result<()>>,
+    /// The life of the session that began since, which knows of no request sent before.
+    forgotten_by: Option<Life>,
     is_cancelled: bool,
 }
 
@@ -59,16 +62,16 @@ impl Waiting {
     pub(crate) fn answer(&self, wait: WaitId, answer: Result<()>) -> bool {
         let mut state = self.lock();
         let Some(waiter) = state.waiters.get_mut(&wait) else { return false };
-        waiter.outcome = Some(Outcome::Answered(answer));
+        waiter.answer = Some(answer);
         self.changed.notify_all();
         true
     }
 
-    /// The server has forgotten everybody.
-    pub(crate) fn ask_again(&self) {
+    /// A life of the session begins at a server that has forgotten everybody. Before anything else is asked in it.
+    pub(crate) fn ask_again(&self, life: Life) {
         let mut state = self.lock();
         for waiter in state.waiters.values_mut() {
-            waiter.outcome.get_or_insert(Outcome::AskAgain);
+            waiter.forgotten_by = Some(life);
         }
         self.changed.notify_all();
     }
@@ -87,8 +90,9 @@ impl Waiting {
         self.lock().waiters.get(&wait).is_some_and(|waiter| waiter.is_cancelled)
     }
 
-    /// Waits for what comes of a request; takes it.
-    pub(crate) fn outcome(&self, wait: WaitId) -> Outcome {
+    /// Waits for what comes of a request that was sent in a life of the session; takes it. What was answered in a life
+    /// before does not count.
+    pub(crate) fn outcome(&self, wait: WaitId, sent_in: Life) -> Outcome {
         let mut state = self.lock();
         loop {
             if state.is_closed {
@@ -97,8 +101,12 @@ impl Waiting {
             let Some(waiter) = state.waiters.get_mut(&wait) else {
                 return Outcome::Answered(Err(FsError::Interrupted));
             };
-            if let Some(outcome) = waiter.outcome.take() {
-                return outcome;
+            if waiter.forgotten_by.take_if(|life| *life != sent_in).is_some() {
+                waiter.answer = None;
+                return Outcome::AskAgain;
+            }
+            if let Some(answer) = waiter.answer.take() {
+                return Outcome::Answered(answer);
             }
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
@@ -108,5 +116,40 @@ impl Waiting {
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const FIRST: Life = Life { boot: 1, incarnation: 1 };
+    const SECOND: Life = Life { boot: 2, incarnation: 1 };
+    const WAIT: WaitId = WaitId(1);
+
+    #[test]
+    fn a_request_that_a_new_server_has_is_not_sent_to_it_again() {
+        let waiting = Waiting::default();
+        waiting.begin(WAIT).unwrap();
+        waiting.ask_again(SECOND);
+        assert_eq!(waiting.outcome(WAIT, FIRST), Outcome::AskAgain);
+        waiting.ask_again(SECOND);
+        assert!(waiting.answer(WAIT, Ok(())));
+        assert_eq!(
+            waiting.outcome(WAIT, SECOND),
+            Outcome::Answered(Ok(())),
+            "it was sent after that one began"
+        );
+    }
+
+    #[test]
+    fn a_grant_of_a_server_that_is_gone_does_not_count() {
+        let waiting = Waiting::default();
+        waiting.begin(WAIT).unwrap();
+        assert!(waiting.answer(WAIT, Ok(())));
+        waiting.ask_again(SECOND);
+        assert_eq!(waiting.outcome(WAIT, FIRST), Outcome::AskAgain);
+        assert!(waiting.answer(WAIT, Err(FsError::Deadlock)));
+        assert_eq!(waiting.outcome(WAIT, SECOND), Outcome::Answered(Err(FsError::Deadlock)));
     }
 }
