@@ -268,7 +268,7 @@ impl Tree {
     /// Removes the substripe files of a file that has no stub any more. What cannot be removed is left to the walk at
     /// the next open.
     fn purge(&self, file: FileId, layout: Layout) {
-        self.unsettled().remove(file);
+        self.unsettled().gone(file);
         if self.bare().end(file) {
             return;
         }

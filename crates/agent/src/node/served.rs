@@ -160,14 +160,17 @@ impl Served {
         })
     }
 
-    /// Nobody waits for other servers any more.
-    pub(super) fn let_go(&self) {
+    /// Nobody waits for other servers any more. Clients are not answered from before that: what fails by it they ask again
+    /// when the instance is served anew.
+    pub(super) fn let_go(&self, server: &Server) {
+        let name = self.parts().config.name.clone();
+        server.answer_nobody(&name);
         self.parts().peers.iter().for_each(Peers::close);
     }
 
     /// Ends it; an error means that the fragment was not closed cleanly.
     pub(super) fn end(&self, server: &Server) -> Result<(), FsError> {
-        self.let_go();
+        self.let_go(server);
         let (name, sweepers) = {
             let mut parts = self.parts();
             (parts.config.name.clone(), std::mem::take(&mut parts.sweepers))
@@ -175,7 +178,7 @@ impl Served {
         drop(sweepers);
         server.remove(&name);
         // What was made while the server was being told.
-        self.let_go();
+        self.let_go(server);
         let (peers, sweepers, node) = {
             let mut parts = self.parts();
             (std::mem::take(&mut parts.peers), std::mem::take(&mut parts.sweepers), parts.node.take())

@@ -147,7 +147,7 @@ impl ServerNode {
             served.extend(taken.map(|served| (id, served)));
         }
         // All of them first: instances may need each other's servers no more than their own.
-        served.iter().for_each(|(_, served)| served.let_go());
+        served.iter().for_each(|(_, served)| served.let_go(&self.server));
         served.into_iter().filter_map(|(id, served)| Some((id, served.end(&self.server).err()?))).collect()
     }
 

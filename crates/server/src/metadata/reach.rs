@@ -4,7 +4,8 @@
 //! what its substripe files reach to, its time the newest of the stub's and of those substripe files that were changed since
 //! the stub's was set. When the last writer closes, it is *settled*: the stub is given both, and answers alone from then on.
 //! A file that could not be settled, because a data service was away or the servers were killed, is *unsettled* until
-//! somebody looks at it.
+//! somebody looks at it. After a start, as long as clients of before are awaited, none becomes settled: they may write with
+//! the rights that they had, and close the file, before they come.
 //!
 //! The order of events when a file is settled, and what a crash after each leaves: the stub's length, the stub's time. A
 //! crash anywhere leaves the file unsettled, with the same answer.
@@ -50,6 +51,9 @@ pub(super) struct Unsettled {
     below: u64,
     /// but these.
     settled: HashSet<FileId>,
+    /// Clients that were there before the start may write, and close what they wrote, before they say that they are there:
+    /// what a file says now is not the last word.
+    awaits_claims: bool,
 }
 
 impl Unsettled {
@@ -66,11 +70,35 @@ impl Unsettled {
         self.some.insert(file);
     }
 
+    /// It was settled. That does not count while clients are awaited.
     pub(super) fn remove(&mut self, file: FileId) {
+        if self.awaits_claims {
+            return;
+        }
         self.some.remove(&file);
         if file.0 < self.below {
             self.settled.insert(file);
         }
+    }
+
+    /// The file is gone.
+    pub(super) fn gone(&mut self, file: FileId) {
+        self.some.remove(&file);
+    }
+
+    /// Clients are awaited from now on.
+    pub(super) fn await_claims(&mut self) {
+        self.awaits_claims = true;
+    }
+
+    /// They have come, or lost what they had.
+    pub(super) fn claims_are_over(&mut self) {
+        self.awaits_claims = false;
+    }
+
+    /// They are awaited.
+    pub(super) fn awaits_claims(&self) -> bool {
+        self.awaits_claims
     }
 
     /// Every file was looked at: of those that a walk knew only these still are.

@@ -152,6 +152,16 @@ impl Tree {
         Ok(Some(stub))
     }
 
+    /// Clients that were there before the start are awaited, until [`Tree::end_claims`]. Before anything is served.
+    pub fn await_claims(&self) {
+        self.unsettled().await_claims();
+    }
+
+    /// The server ends while a client has a file open for writing: it may be written before the next start knows of it.
+    pub fn is_written_on(&self) {
+        self.home.walk_next_time();
+    }
+
     /// The server ends while clients still have files open: those without a name are left to the next start, where they
     /// can be claimed. Only of a shared tree.
     pub fn leave(&self) {
@@ -167,6 +177,7 @@ impl Tree {
 
     /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
     pub fn end_claims(&self) -> Result<u64> {
+        self.unsettled().claims_are_over();
         // Dropped outside the lock: the last holder removes the content.
         let claimed: Vec<_> = self.reclaimed().drain().collect();
         drop(claimed);

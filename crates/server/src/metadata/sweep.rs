@@ -9,7 +9,7 @@
 
 use super::Tree;
 use crate::recover::{Stubs, end_of, place_of};
-use forebay_wire::{FileId, Listing, Result};
+use forebay_wire::{FileId, FsError, Listing, Result};
 use std::collections::{HashMap, HashSet};
 use std::sync::PoisonError;
 
@@ -50,8 +50,12 @@ impl Walk {
 
 impl Tree {
     /// Looks at what the data services of an uncleanly ended tree hold; see the module. Returns how many pieces of files
-    /// without a stub were removed. Does nothing where there is nothing to do. May run while the tree is in use.
+    /// without a stub were removed. Does nothing where there is nothing to do. May run while the tree is in use. `Busy` while
+    /// clients of before are awaited: they may still write without a word to the tree.
     pub fn sweep(&self) -> Result<u64> {
+        if self.unsettled().awaits_claims() {
+            return Err(FsError::Busy);
+        }
         let mut walk = self.walk.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(known) = &*walk else { return Ok(0) };
         let (mut removed, mut unsettled) = (0, HashSet::new());

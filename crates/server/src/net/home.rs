@@ -83,6 +83,9 @@ impl Home {
     pub(crate) fn open(hosted: HostedTree, tickets: TicketKey, terms: Terms) -> Result<Home, SessionsError> {
         let epoch = Instant::now();
         let recovery = Recovery::begin(hosted.sessions.clone(), epoch + terms.grace)?;
+        if !recovery.is_over() {
+            hosted.metadata.await_claims();
+        }
         Ok(Home {
             hosted,
             tickets,
@@ -181,9 +184,14 @@ impl Home {
         self.end(session, |_| true);
     }
 
+    /// The end is near: what is asked from now on, or under way, gets no answer from here.
+    pub(crate) fn answer_nobody(&self) {
+        self.is_closing.store(true, SeqCst);
+    }
+
     /// Nobody is served any more. Sessions stay in the list: they are awaited after the next start.
     pub(crate) fn close(&self) {
-        self.is_closing.store(true, SeqCst);
+        self.answer_nobody();
         self.hosted.metadata.leave();
         self.recovery.abandon();
         let sessions: Vec<_> = {
@@ -193,6 +201,9 @@ impl Home {
             members.by_id.drain().map(|(_, member)| member.session).collect()
         };
         for session in sessions {
+            if session.opened().iter().any(|(_, writable)| *writable) {
+                self.hosted.metadata.is_written_on();
+            }
             self.release(&session);
         }
     }

@@ -210,6 +210,17 @@ impl Server {
         !removed.is_empty()
     }
 
+    /// Answers nobody who asks for names or attributes of an instance, from now on: clients ask again when it is served
+    /// anew. To be called before what it needs to answer is taken away, such as the other servers; then [`Server::remove`].
+    pub fn answer_nobody(&self, instance: &str) {
+        self.inner
+            .register
+            .of(instance)
+            .iter()
+            .filter_map(|hosted| hosted.home.as_ref())
+            .for_each(|home| home.answer_nobody());
+    }
+
     /// The clients of an instance.
     pub fn clients(&self, instance: &str) -> Vec<ClientInfo> {
         let hosted = self.inner.register.of(instance).into_iter();
