@@ -132,7 +132,7 @@ impl Reader<'_, '_> {
                 Dir::new(next).map(Some).map_err(host("list a directory"))
             }
             Some(FileKind::Regular) if is_marked(&stat) => {
-                if let Some((file, layout)) = annotation_of(directory, name)?.striped {
+                if let Some((file, layout)) = annotation_of(directory, name, &stat)?.striped {
                     self.found(file, layout, &stat, path);
                 }
                 Ok(None)
@@ -163,12 +163,16 @@ impl Reader<'_, '_> {
     }
 }
 
-fn annotation_of(directory: BorrowedFd<'_>, name: &CStr) -> Result<Annotation> {
+/// A marked stub without the attribute is what a crash in the middle of making it left, and counts as inline
+/// ([`crate::metadata`]): it is empty, or what was written since is in it. One that has a length and holds nothing has lost
+/// the word about where its content is.
+fn annotation_of(directory: BorrowedFd<'_>, name: &CStr, stat: &Stat) -> Result<Annotation> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let stub = rustix::fs::openat(directory, name, flags, Mode::empty()).map_err(host("open a stub"))?;
     let mut text = [0; TEXT_MAX];
     match rustix::fs::fgetxattr(&stub, ATTRIBUTE, &mut text) {
         Ok(length) => Annotation::parse(&text[..length]),
+        Err(Errno::NODATA) if stat.st_size == 0 || stat.st_blocks > 0 => Ok(Annotation::default()),
         Err(Errno::NODATA) => {
             Err(FsError::Damaged { what: "the attribute user.dwfs.stub of a stub is missing" })
         }

@@ -168,6 +168,22 @@ fn nothing_is_moved_when_a_stub_cannot_be_read() {
 }
 
 #[test]
+fn a_stub_that_was_being_made_when_the_server_was_killed_is_in_nobodys_way() {
+    let scene = Scene::new(SpaceRule::Hard);
+    fs::remove_file(scene.stub("one")).unwrap();
+    let stub = fs::File::options().write(true).open(scene.stub("two")).unwrap();
+    rustix::fs::fremovexattr(&stub, crate::metadata::ATTRIBUTE).unwrap();
+    stub.set_len(0).unwrap();
+    let (findings, _) = scene.check(Mode::Look);
+    assert!(findings.iter().all(|found| matches!(found.problem, Problem::Orphan(_))), "{findings:?}");
+    // One that has a length and holds nothing has lost the word about its content.
+    stub.set_len(1 << 20).unwrap();
+    let (findings, summary) = scene.check(Mode::Repair);
+    assert!(matches!(&findings[..], [Finding { problem: Problem::Unreadable { .. }, .. }]), "{findings:?}");
+    assert_eq!((summary.judged, summary.repaired), (0, 0));
+}
+
+#[test]
 fn data_without_its_names_on_this_machine_is_not_judged() {
     let scene = Scene::new(SpaceRule::Hard);
     fs::remove_file(scene.stub("one")).unwrap();
