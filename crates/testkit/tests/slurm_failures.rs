@@ -130,8 +130,7 @@ fn a_node_that_cannot_mount_sends_the_job_back() {
     let site = site();
     let node = HostId::Client(3);
     site.shell_on(node, &ROOT, "mount -t tmpfs -o ro none /var/opt").unwrap();
-    let script =
-        format!("{STRIPED}echo ran > $DW_JOB_STRIPED/x\ncat $DW_JOB_STRIPED/x\n");
+    let script = format!("{STRIPED}echo ran > $DW_JOB_STRIPED/x\ncat $DW_JOB_STRIPED/x\n");
     let (job, _) = fails(&site, &ALICE, "-N1 -w client3", &script, &["pre_run"]);
     let back = awaits(&site, job, "its return", |job| job.state() == "PENDING");
     let why = back.field("SystemComment");
