@@ -41,10 +41,10 @@ impl Owed {
         }
     }
 
-    /// Answers by what is put into a window; gives itself back when that came to nothing.
-    fn show(mut self, show: &mut dyn FnMut(&mut Window<'_>)) -> Option<Owed> {
+    /// Answers by what is put into a window, up to so many bytes; gives itself back when that came to nothing.
+    fn show(mut self, bytes: usize, show: &mut dyn FnMut(&mut Window<'_>)) -> Option<Owed> {
         let to = self.to.take()?;
-        if to.show(self.unique, show) {
+        if to.show(self.unique, bytes, show) {
             return None;
         }
         self.to = Some(to);
@@ -296,7 +296,7 @@ impl<'a> DataReply<'a> {
     /// and hands them over. Gives itself back when that came to nothing: then it is to be filled.
     pub fn show(self, mut show: impl FnMut(&mut Window<'_>)) -> Option<DataReply<'a>> {
         let DataReply { owed, buffer } = self;
-        owed.show(&mut show).map(|owed| DataReply { owed, buffer })
+        owed.show(buffer.len(), &mut show).map(|owed| DataReply { owed, buffer })
     }
 
     /// Answers with an error.

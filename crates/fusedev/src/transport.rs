@@ -18,9 +18,10 @@ pub(crate) trait Transport: Send + Sync {
     /// Refuses a request.
     fn refuse(&self, unique: u64, errno: Errno) -> rustix::io::Result<()>;
 
-    /// Answers by what `show` puts into a window. `false`: the request is not answered, be it that there is no window.
-    fn show(&self, unique: u64, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
-        let _ = (unique, show);
+    /// Answers by what `show` puts into a window, up to so many bytes. `false`: the request is not answered, be it that there
+    /// is no window of that size.
+    fn show(&self, unique: u64, bytes: usize, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
+        let _ = (unique, bytes, show);
         false
     }
 }
@@ -64,6 +65,11 @@ impl Device {
         }
         made.ok()
     }
+
+    /// The pipe is empty again.
+    fn give_back(&self, pipe: Pipe) {
+        *self.pipe.lock().unwrap_or_else(PoisonError::into_inner) = Spare::Empty(pipe);
+    }
 }
 
 impl Transport for Device {
@@ -77,13 +83,17 @@ impl Transport for Device {
         write_message(&*self.device, &header, &[], &[])
     }
 
-    fn show(&self, unique: u64, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
+    fn show(&self, unique: u64, bytes: usize, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
         let Some(pipe) = self.pipe() else { return false };
+        if !pipe.takes(bytes) {
+            self.give_back(pipe);
+            return false;
+        }
         let mut window = Window::new(pipe, self.device.as_fd(), unique);
         show(&mut window);
         let (is_answered, pipe) = window.end();
         if let Some(pipe) = pipe {
-            *self.pipe.lock().unwrap_or_else(PoisonError::into_inner) = Spare::Empty(pipe);
+            self.give_back(pipe);
         }
         is_answered
     }

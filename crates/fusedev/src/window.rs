@@ -35,6 +35,11 @@ impl Pipe {
             fcntl_setpipe_size(&into, wanted).or_else(|_| fcntl_setpipe_size(&into, UNPRIVILEGED_BYTES))?;
         Ok(Pipe { out, into, room })
     }
+
+    /// So many bytes and their header fit in, when they begin on a page.
+    pub(crate) fn takes(&self, bytes: usize) -> bool {
+        bytes < self.room
+    }
 }
 
 /// Where the parts of an answer go, in order.
@@ -57,7 +62,7 @@ impl<'a> Window<'a> {
 
     /// So many bytes will follow. `false`: they are too many, or the window is of no use.
     pub fn begin(&mut self, bytes: usize) -> bool {
-        if bytes >= self.pipe.room {
+        if !self.pipe.takes(bytes) {
             return false;
         }
         let header = out_header(self.unique, 0, bytes);
