@@ -122,34 +122,13 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_wire::{FileKind, Timestamp};
+    use crate::remote::samples::attr;
     use std::ffi::OsStr;
 
     const HERE: Ino = Ino(7);
 
     fn name(number: usize) -> Name {
         Name::new(OsStr::new(&format!("f{number:04}"))).unwrap()
-    }
-
-    fn attr(ino: u64) -> Attr {
-        let time = Timestamp::default();
-        Attr {
-            ino: Ino(ino),
-            size: 0,
-            blocks: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            kind: FileKind::Regular,
-            mode: 0,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            block_size: 1,
-            generation: 0,
-            valid_ms: 100_000,
-        }
     }
 
     #[derive(Default)]

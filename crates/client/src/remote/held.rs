@@ -408,7 +408,8 @@ fn take_out(locks: &mut Vec<LockRequest>, owner: LockOwner, scope: LockScope) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_wire::{FileKind, LockKind, Timestamp};
+    use crate::remote::samples;
+    use forebay_wire::{FileKind, LockKind};
     use std::ffi::OsStr;
 
     const LIFE: Life = Life { boot: 1, incarnation: 1 };
@@ -422,24 +423,7 @@ mod tests {
     }
 
     fn attr_of(ino: u64) -> Attr {
-        let time = Timestamp::default();
-        Attr {
-            ino: Ino(ino),
-            size: 0,
-            blocks: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            kind: FileKind::Directory,
-            mode: 0,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            block_size: 1,
-            generation: ino * 10,
-            valid_ms: 0,
-        }
+        Attr { kind: FileKind::Directory, generation: ino * 10, valid_ms: 0, ..samples::attr(ino) }
     }
 
     fn claimed(held: &Held) -> Vec<(u64, u64, Option<u64>)> {

@@ -28,6 +28,8 @@ mod link;
 mod locks;
 mod metadata;
 mod recent;
+#[cfg(test)]
+mod samples;
 mod session;
 mod showings;
 mod socket;

@@ -137,29 +137,13 @@ impl Drop for ChangingAll<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_wire::{FileKind, Timestamp};
+    use crate::remote::samples;
+    use forebay_wire::FileKind;
 
     const HERE: Ino = Ino(7);
 
     fn attr(size: u64) -> Attr {
-        let time = Timestamp::default();
-        Attr {
-            ino: HERE,
-            size,
-            blocks: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            kind: FileKind::Directory,
-            mode: 0,
-            nlink: 2,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            block_size: 1,
-            generation: 0,
-            valid_ms: 100_000,
-        }
+        Attr { size, kind: FileKind::Directory, nlink: 2, ..samples::attr(HERE.0) }
     }
 
     fn size(recent: &Recent, validity: &Validity) -> Option<u64> {

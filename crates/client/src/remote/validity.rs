@@ -76,28 +76,7 @@ impl Validity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use forebay_wire::{FileKind, Timestamp};
-
-    fn attr(ino: u64) -> Attr {
-        let time = Timestamp::default();
-        Attr {
-            ino: Ino(ino),
-            size: 0,
-            blocks: 0,
-            atime: time,
-            mtime: time,
-            ctime: time,
-            kind: FileKind::Regular,
-            mode: 0,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
-            block_size: 1,
-            generation: 0,
-            valid_ms: 100_000,
-        }
-    }
+    use crate::remote::samples::attr;
 
     #[test]
     fn an_answer_that_a_change_overtook_is_not_kept() {
