@@ -27,7 +27,7 @@
 
 use forebay_model::capacity::format::exact;
 use forebay_model::capacity::{CapacityError, UNITS, parse_bytes};
-use forebay_model::limits::Policy;
+use forebay_model::limits::InstancePolicies;
 use forebay_model::units::{Bytes, KIB, MIB};
 use serde::Deserialize;
 use std::ffi::OsString;
@@ -95,19 +95,7 @@ pub struct Config {
     /// At least one.
     pub pools: Vec<PoolConfig>,
     /// What happens when a limit of a new instance is reached.
-    pub policy: PolicyConfig,
-}
-
-/// What happens at each limit: `log`, `error` or `both`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub struct PolicyConfig {
-    /// More is written within the write window than allowed.
-    pub write_window: Policy,
-    /// A file grows beyond `MFS=`.
-    pub file_size: Policy,
-    /// More files are created than `MFC=` allows.
-    pub file_count: Policy,
+    pub policy: InstancePolicies,
 }
 
 /// A pool.
@@ -143,7 +131,7 @@ struct FileToml {
     #[serde(default)]
     pool: Vec<PoolToml>,
     #[serde(default)]
-    policy: PolicyConfig,
+    policy: InstancePolicies,
 }
 
 #[derive(Deserialize)]
@@ -214,7 +202,7 @@ impl Config {
             source: None,
             default_pool: DEFAULT_POOL.into(),
             pools: vec![pool],
-            policy: PolicyConfig::default(),
+            policy: InstancePolicies::default(),
         }
     }
 
@@ -383,7 +371,7 @@ impl Reader<'_> {
         let directories: Vec<String> =
             nodes().map(|node| node.directory.to_string_lossy().into_owned()).collect();
         self.unique("node: directory", &directories.iter().map(String::as_str).collect::<Vec<_>>())?;
-        let (source, policy) = (Some(self.path.to_path_buf()), PolicyConfig::default());
+        let (source, policy) = (Some(self.path.to_path_buf()), InstancePolicies::default());
         Ok(Config { source, default_pool, pools, policy })
     }
 

@@ -51,15 +51,16 @@ fn render(config: &Config) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{PolicyConfig, PoolOptions};
-    use forebay_model::limits::Policy;
+    use crate::config::PoolOptions;
+    use forebay_model::limits::{InstancePolicies, Policy};
 
     #[test]
     fn what_is_printed_can_be_read() {
         let directory = tempfile::tempdir().unwrap();
         let options = PoolOptions { nodes: Some(3), directories: vec!["/a".into()] };
         let built_in = Config::built_in(&options, directory.path());
-        let policy = PolicyConfig { write_window: Policy::Log, file_count: Policy::Both, ..built_in.policy };
+        let policy =
+            InstancePolicies { write_window: Policy::Log, file_count: Policy::Both, ..built_in.policy };
         let config = Config { policy, ..built_in };
         let file = directory.path().join("forebay.toml");
         std::fs::write(&file, render(&config)).unwrap();

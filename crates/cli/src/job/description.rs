@@ -6,7 +6,7 @@ use crate::config::{Config, DEFAULT_STRIPE_SIZE};
 use crate::state_dir::StateDir;
 use forebay_agent::{ConfigurationDescription, FragmentDescription, InstanceDescription};
 use forebay_controller::record::{ConfigurationRecord, FragmentRecord, InstanceRecord};
-use forebay_model::limits::{Policies, WriteWindow};
+use forebay_model::limits::WriteWindow;
 use forebay_model::objects::AccessMode;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -40,7 +40,7 @@ pub fn describe(
             multiplier: window.multiplier,
             policy: config.policy.write_window,
         }),
-        policies: Policies { file_size: config.policy.file_size, file_count: config.policy.file_count },
+        policies: config.policy.of_namespaces(),
     }
 }
 
