@@ -234,9 +234,13 @@ impl StorageConfig {
 
     /// What the operator has to know at every start.
     pub fn warning(&self) -> Option<String> {
-        let text = "overcommit = true: fragments in {} take space only as they are written. When the disk is full, the file \
-                    systems of jobs that write end, and what was not synced is lost: watch its free space";
-        self.overcommit.then(|| text.replace("{}", &self.directory.display().to_string()))
+        self.overcommit.then(|| {
+            format!(
+                "overcommit = true: fragments in {} take space only as they are written. When the disk is full, the file \
+                 systems of jobs that write end, and what was not synced is lost: watch its free space",
+                self.directory.display()
+            )
+        })
     }
 
     fn render(&self, text: &mut String) {
