@@ -4,6 +4,7 @@
 
 use crate::process::LogTail;
 use crate::serving::{Obstacle, Serving};
+use forebay_controller::custody::CustodyError;
 use forebay_model::ids::{ConfigurationId, InstanceId};
 use forebay_model::layout::{STRIPE_SIZE_MAX, STRIPE_SIZE_UNIT, SUBSTRIPES_MAX};
 use forebay_model::units::Bytes;
@@ -14,6 +15,9 @@ use std::time::Duration;
 /// A failed task of the agent.
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
+    /// Others could change or read what the agent relies on.
+    #[error(transparent)]
+    Custody(#[from] CustodyError),
     /// The instance is not on this machine.
     #[error("instance {instance} does not exist here: {directory:?} holds no record of it")]
     UnknownInstance {

@@ -11,6 +11,7 @@ use forebay_agent::AgentError;
 use forebay_agent::daemon::DaemonError;
 use forebay_agent::node::NodeError;
 use forebay_controller::client::AddressError;
+use forebay_controller::custody::CustodyError;
 use forebay_controller::error::{OfferError, RegistryError, SetupError};
 use forebay_controller::service::{ConfigError as ConfigRefused, ServiceError, StoreError};
 use forebay_wire::FsError;
@@ -29,6 +30,9 @@ pub enum CommandError {
     /// The configuration of the controller is refused.
     #[error(transparent)]
     ControllerConfig(#[from] ConfigRefused),
+    /// Others could change or read what a daemon relies on.
+    #[error(transparent)]
+    Custody(#[from] CustodyError),
     /// The controller cannot start, or cannot go on.
     #[error(transparent)]
     Service(#[from] ServiceError),
@@ -164,6 +168,10 @@ impl CommandError {
             ) => Exit::SetUp,
             CommandError::Config(_)
             | CommandError::ControllerConfig(_)
+            | CommandError::Custody(_)
+            | CommandError::Service(ServiceError::Store(StoreError::Custody(_)))
+            | CommandError::Agent(AgentError::Custody(_))
+            | CommandError::Daemon(DaemonError::Agent(AgentError::Custody(_)))
             | CommandError::Address(_)
             | CommandError::Offer(OfferError::Invalid(_)) => Exit::Configuration,
             CommandError::Service(

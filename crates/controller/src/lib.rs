@@ -10,6 +10,7 @@
 
 pub mod client;
 pub mod cluster;
+pub mod custody;
 pub mod error;
 pub mod job;
 pub mod munge;

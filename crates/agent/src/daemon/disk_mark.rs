@@ -2,13 +2,15 @@
 //!
 //! A disk that is not mounted looks like one that has lost everything, and the controller would believe it. So the directory for
 //! fragments gets a mark, `forebay.json`, and the agent keeps a copy of it. Nothing is held, made or registered unless both say
-//! the same.
+//! the same, nor while others could change what is on it: with that, nobody but root can lead a path below it elsewhere.
 //!
 //! Order of events at the first start: the mark - the copy. A crash in between: the mark is taken over by the next start.
 
 use super::config::StorageConfig;
 use super::error::TaskError;
 use super::state;
+use crate::error::AgentError;
+use forebay_controller::custody;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -31,6 +33,7 @@ pub(super) fn check(storage: &StorageConfig, node: &str, copy: &Path) -> Result<
     if !directory.is_dir() {
         return wrong("is no directory: mount the disk, or make it".into());
     }
+    custody::unchangeable(directory).map_err(AgentError::from)?;
     let mark = directory.join(NAME);
     let (found, known) = (state::read::<Mark>(&mark)?, state::read::<Mark>(copy)?);
     match (found, known) {
@@ -57,6 +60,6 @@ fn random() -> Result<String, TaskError> {
     let path = PathBuf::from("/dev/urandom");
     let read =
         std::fs::File::open(&path).and_then(|mut file| std::io::Read::read_exact(&mut file, &mut bytes));
-    read.map_err(|error| crate::error::AgentError::system("read", path, error))?;
+    read.map_err(|error| AgentError::system("read", path, error))?;
     Ok(bytes.iter().map(|byte| format!("{byte:02x}")).collect())
 }

@@ -21,6 +21,7 @@ use crate::state_directory::remove_file;
 use forebay_controller::cluster::effect::{Part, Target, Use};
 use forebay_controller::cluster::event::{Copied, HeldFragment};
 use forebay_controller::cluster::row::TaskId;
+use forebay_controller::custody;
 use forebay_controller::request::WindowRequest;
 use forebay_model::ids::{ActivationId, FragmentId, InstanceId};
 use forebay_model::limits::{InstancePolicies, Policy, WriteWindow};
@@ -66,9 +67,13 @@ pub struct Serving<'a> {
 }
 
 impl Node {
-    /// Makes the agent's directories. A node that could make no volumes in its group says so now, not when a job waits.
+    /// Makes the agent's directories. A node that could make no volumes in its group, or whose disk others could change, says so
+    /// now, not when a job waits.
     pub fn open(config: AgentConfig) -> Result<Node, AgentError> {
-        config.storage.as_ref().map_or(Ok(()), StorageConfig::check)?;
+        if let Some(storage) = &config.storage {
+            storage.check()?;
+            custody::unchangeable(&storage.directory)?;
+        }
         let state = State::open(&config.state)?;
         Ok(Node {
             state,

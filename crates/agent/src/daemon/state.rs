@@ -12,11 +12,13 @@
 //! <state>/journals/            files that stagings have finished
 //! ```
 //!
-//! For root alone: there are secrets in it.
+//! For root alone: there are secrets in it. A directory of it that others may look into, or the way to it that others may change,
+//! is refused before anything is read.
 
 use crate::atomic_file::{self, Content};
 use crate::error::AgentError;
 use forebay_controller::cluster::row::{StageId, TaskId};
+use forebay_controller::custody;
 use forebay_model::ids::{ActivationId, ConfigurationId, InstanceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -34,12 +36,18 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Makes the directories.
+    /// Makes the directories, and refuses those that are not root's alone.
     pub fn open(root: &Path) -> Result<State, AgentError> {
         let state = State { root: root.to_owned() };
+        custody::unchangeable(root)?;
         for directory in [state.server(), state.instances(), state.mounts(), state.stages(), state.journals()]
         {
             make_directory(&directory)?;
+            custody::secret(&directory)?;
+        }
+        for id in state.served()? {
+            custody::secret(&state.token(id))?;
+            custody::secret(&state.seal(id))?;
         }
         Ok(state)
     }

@@ -11,6 +11,7 @@ use crate::machine::Places;
 use crate::say;
 use forebay_agent::daemon::{Agent, AgentConfig, Node, Stop};
 use forebay_controller::client::Client;
+use forebay_controller::custody;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::path::Path;
@@ -20,7 +21,8 @@ const CONFIG_FILE: &str = "/etc/forebay/agent.toml";
 
 /// Works until SIGTERM.
 pub fn agent(places: Places<'_>, agent: &AgentArguments) -> Result<Exit, CommandError> {
-    let config = AgentConfig::read(places.config.unwrap_or(Path::new(CONFIG_FILE)))?;
+    let file = places.config.unwrap_or(Path::new(CONFIG_FILE));
+    let config = AgentConfig::read(file)?;
     if agent.print_config {
         say::answer(config.render()).map_err(CommandError::Output)?;
         return Ok(Exit::Success);
@@ -29,6 +31,7 @@ pub fn agent(places: Places<'_>, agent: &AgentArguments) -> Result<Exit, Command
         let (option, problem) = ("agent".into(), "it has to be started as root, because it mounts".into());
         return Err(CommandError::Option { option, problem });
     }
+    custody::unchangeable(file)?;
     let address = config.controller_address()?;
     let ready = format!("forebay: agent of node {} asks the controller at {address}\n", config.node);
     // Before anything is begun, so that a signal that comes early is not lost.

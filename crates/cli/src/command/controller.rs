@@ -10,6 +10,7 @@ use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::machine::Places;
 use crate::say;
+use forebay_controller::custody;
 use forebay_controller::service::{Config, Service};
 use rustix::fs::Mode;
 use signal_hook::consts::{SIGINT, SIGTERM};
@@ -21,11 +22,13 @@ const CONFIG_FILE: &str = "/etc/forebay/controller.toml";
 
 /// Runs until SIGTERM.
 pub fn controller(places: Places<'_>, controller: &Controller) -> Result<Exit, CommandError> {
-    let config = Config::read(places.config.unwrap_or(Path::new(CONFIG_FILE)))?;
+    let file = places.config.unwrap_or(Path::new(CONFIG_FILE));
+    let config = Config::read(file)?;
     if controller.print_config {
         say::answer(config.render()).map_err(CommandError::Output)?;
         return Ok(Exit::Success);
     }
+    custody::unchangeable(file)?;
     // What it makes is nobody else's; the socket gets its mode when it is there.
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     // Before anything is opened, so that a signal that comes early is not lost.

@@ -1,9 +1,11 @@
 //! The secrets of instances: nothing is stored but one secret of the controller, from which they follow.
 //!
 //! The file is made once, 0600, synced before it is used. A crash while it is made leaves a file of another name. Who
-//! loses it makes the tokens of all living instances invalid; so a file of the wrong size is refused, not replaced.
+//! loses it makes the tokens of all living instances invalid; so a file of the wrong size is refused, not replaced. One that
+//! others than its owner may use is refused too: it is no secret any more.
 
 use super::store::{StoreError, sync_parent};
+use crate::custody;
 use crate::protocol::Secrets;
 use forebay_model::ids::InstanceId;
 use std::fs::{File, OpenOptions};
@@ -21,12 +23,15 @@ impl SecretStore {
     /// Reads the secret of a state directory, or makes it.
     ///
     /// # Errors
-    /// [`StoreError::File`].
+    /// [`StoreError::File`], [`StoreError::Custody`].
     pub fn open(directory: &Path) -> Result<SecretStore, StoreError> {
         let path = directory.join(FILE);
         let fail = |source| StoreError::File { path: path.clone(), source };
         match File::open(&path) {
-            Ok(file) => read(file).map(SecretStore).map_err(fail),
+            Ok(file) => {
+                custody::secret_file(&path, &file)?;
+                read(file).map(SecretStore).map_err(fail)
+            }
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 make(&path).map(SecretStore).map_err(fail)
             }
@@ -84,5 +89,21 @@ mod tests {
         std::fs::write(&path, b"short").unwrap();
         assert!(SecretStore::open(directory.path()).is_err());
         assert_eq!(std::fs::read(&path).unwrap(), b"short");
+    }
+
+    #[test]
+    fn what_others_may_have_read_is_no_secret() {
+        let directory = tempfile::tempdir().unwrap();
+        SecretStore::open(directory.path()).unwrap();
+        let path = directory.path().join(FILE);
+        for mode in [0o644, 0o604, 0o602] {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            let Err(StoreError::Custody(error)) = SecretStore::open(directory.path()) else {
+                panic!("{mode:o}")
+            };
+            assert!(error.to_string().contains("chmod go="), "{error}");
+        }
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o400)).unwrap();
+        assert!(SecretStore::open(directory.path()).is_ok());
     }
 }

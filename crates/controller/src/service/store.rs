@@ -5,6 +5,7 @@
 //! have to do. One process at a time has a state directory ([`lock_directory`]); the driver's thread owns the rows.
 
 use crate::cluster::row::{Change, Key, Row};
+use crate::custody::{self, CustodyError};
 use rusqlite::{Connection, OpenFlags, params};
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -31,6 +32,9 @@ CREATE TABLE about (
 /// Why the registry cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
+    /// Others could change or read what it keeps.
+    #[error(transparent)]
+    Custody(#[from] CustodyError),
     /// A file or directory cannot be used.
     #[error("cannot use {}: {source}", path.display())]
     File {
@@ -111,6 +115,7 @@ impl SqliteRows {
     /// [`StoreError`]; an existing file is unchanged then.
     pub fn open(path: &Path, registry: &str) -> Result<SqliteRows, StoreError> {
         make_file(path)?;
+        custody::unchangeable(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(path, flags)
             .map_err(|source| StoreError::Database { path: path.to_owned(), source })?;
@@ -224,13 +229,15 @@ impl Rows for SqliteRows {
     }
 }
 
-/// Makes the state directory, readable by its owner only, and holds it until the file is dropped.
+/// Makes the state directory, readable by its owner only, and holds it until the file is dropped. One that others may write
+/// to is refused.
 ///
 /// # Errors
-/// [`StoreError::InUse`], [`StoreError::File`].
+/// [`StoreError::InUse`], [`StoreError::Custody`], [`StoreError::File`].
 pub fn lock_directory(path: &Path) -> Result<File, StoreError> {
     let fail = |source| StoreError::File { path: path.to_owned(), source };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(path).map_err(fail)?;
+    custody::unchangeable(path)?;
     let file = path.join(LOCK_FILE);
     let file =
         OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(file).map_err(fail)?;
