@@ -1,13 +1,14 @@
 //! Taking a mount of ours away although somebody uses it.
 //!
 //! Ended are processes that have something open in the mount, or work in it: first asked, then killed. Never this process or
-//! the first one. What cannot be ended leaves with its mount: the path is free, and what is open fails when the process of the
-//! mount ends.
+//! the first one. What cannot be ended leaves with its mount ([`super::mounts`] takes it from its path): the path is free, and
+//! what is open fails when the process of the mount ends.
 
 use super::config::Holding;
 use super::error::TaskError;
+use super::worker::note;
 use crate::error::AgentError;
-use crate::holders::Holders;
+use crate::holders::{self, Search};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
@@ -19,27 +20,61 @@ use std::time::{Duration, Instant};
 const END_WAIT: Duration = Duration::from_secs(2);
 /// Pause between two looks.
 const PAUSE: Duration = Duration::from_millis(20);
-/// Rounds of looking for processes: new ones may come while old ones end, and not all are seen at once.
-const ROUNDS: usize = 8;
+/// So long is looked for processes before those that were found are ended.
+const A_WHILE: Duration = Duration::from_millis(500);
+/// So long they are looked for and ended at one mount. On a node with ten thousand processes a round takes seconds.
+const LIMIT: Duration = Duration::from_secs(60);
 /// The first process, which nobody ends.
 const INIT: u32 = 1;
 
-/// Takes the mount away from its path; `true`: somebody still uses it.
+/// Ends whoever is seen in the mount until it can be taken away from its path; `true`: it is still there, because somebody uses
+/// it who is left, or is not seen.
 pub(super) fn unmount(point: &Path, holders: Holding) -> Result<bool, TaskError> {
     if is_idle(point)? {
         return Ok(false);
     }
-    if holders == Holding::Kill {
-        for round in 0..ROUNDS {
-            let signal = if round == 0 { Signal::TERM } else { Signal::KILL };
-            end(&Holders::of_mount(point).processes, signal);
-            if is_idle(point)? {
-                return Ok(false);
+    if holders == Holding::Leave {
+        return Ok(true);
+    }
+    let mut is_used = true;
+    end_all(
+        |process| holders::is_in(process, point),
+        || {
+            is_used = !is_idle(point)?;
+            Ok(is_used)
+        },
+    )?;
+    Ok(is_used)
+}
+
+/// Ends those of whom `holds` is true: in the first round of looking at all processes they are asked, in later ones killed, as new
+/// ones may come while old ones end. It is over when nobody was found in a round of those, when `goes_on` says so, which is asked
+/// after each while, or after a limit.
+pub(super) fn end_all(
+    holds: impl Fn(&Path) -> bool,
+    mut goes_on: impl FnMut() -> Result<bool, AgentError>,
+) -> Result<(), AgentError> {
+    let begin = Instant::now();
+    let mut search = Search::new(holds);
+    let (mut signal, mut is_anybody) = (Signal::TERM, false);
+    while begin.elapsed() < LIMIT {
+        let found = search.go_on(A_WHILE);
+        is_anybody |= end(&found.processes, signal);
+        if !goes_on()? {
+            return Ok(());
+        }
+        if found.is_round {
+            if !is_anybody {
+                return Ok(());
             }
+            (signal, is_anybody) = (Signal::KILL, false);
         }
     }
-    detach(point)?;
-    Ok(true)
+    note(format_args!(
+        "who uses a mount was looked for and ended for {} s, and there are still some",
+        LIMIT.as_secs()
+    ));
+    Ok(())
 }
 
 /// Takes a mount from its path, whoever uses it.
@@ -60,15 +95,16 @@ fn is_idle(point: &Path) -> Result<bool, AgentError> {
     }
 }
 
-/// Sends a signal to processes and waits a while for their ends.
-pub(super) fn end(holders: &[u32], signal: Signal) {
+/// Sends a signal to processes and waits a while for their ends; `true`: there was somebody to send it to.
+fn end(found: &[u32], signal: Signal) -> bool {
     let own = std::process::id();
-    let others = holders.iter().filter(|pid| **pid != own && **pid != INIT);
+    let others = found.iter().filter(|pid| **pid != own && **pid != INIT);
     let processes: Vec<OwnedFd> = others.filter_map(|pid| send(*pid, signal)).collect();
     let begin = Instant::now();
     while begin.elapsed() < END_WAIT && !processes.iter().all(has_ended) {
         std::thread::sleep(PAUSE);
     }
+    !processes.is_empty()
 }
 
 /// The handle was taken after the look, so it could be another process's that was given the number since: within

@@ -122,8 +122,7 @@ impl Mounts<'_> {
                 let problem = format!("has a mount of {:?} (type {})", found.source, found.kind);
                 return Err(TaskError::Foreign { path: point, problem });
             }
-            left_mounts::remember(&self.state.mount(record.activation), found.id)?;
-            evict::detach(&point)?;
+            self.detach(&self.state.mount(record.activation), &point)?;
         }
         Ok(())
     }
@@ -141,7 +140,10 @@ impl Mounts<'_> {
         self.is_up(&record)?;
         let mut is_used = false;
         while is_in_table(&record)? {
-            is_used |= evict::unmount(&point, self.holders)?;
+            if evict::unmount(&point, self.holders)? {
+                is_used = true;
+                self.detach(&directory, &point)?;
+            }
         }
         if self.holders == Holding::Kill {
             left_mounts::end_holders(&directory)?;
@@ -159,6 +161,14 @@ impl Mounts<'_> {
             mounting::remove_mount_point(&record.path)?;
         }
         Ok(state::remove_directory(&directory)?)
+    }
+
+    /// Takes a mount that is used from its path. Who is in it can be found by its number then.
+    fn detach(&self, directory: &Path, point: &Path) -> Result<(), TaskError> {
+        if let Some(found) = mount_table::at(point)? {
+            left_mounts::remember(directory, found.id)?;
+        }
+        Ok(evict::detach(point)?)
     }
 
     /// Takes away what is left of mounts whose processes are dead, as after a start of the machine.

@@ -18,6 +18,44 @@ fn holder(directory: &str) -> Child {
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }
 
+/// A process that has mapped a file of the mount, and nothing else of it.
+fn mapper(directory: &str) -> Child {
+    let maps = fs::read_to_string("/proc/self/maps").unwrap();
+    let mut libraries = maps.lines().filter_map(|line| line.split_whitespace().nth(5));
+    let library = libraries.find(|path| path.contains("libgcc_s") || path.contains("libm")).expect("one");
+    let mapped = Path::new(directory).join("mapped.so");
+    fs::copy(library, &mapped).unwrap();
+    let child = Command::new("sleep").arg("1000").env("LD_PRELOAD", &mapped).spawn().unwrap();
+    let maps = format!("/proc/{}/maps", child.id());
+    wait_until("it is mapped", || fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("mapped.so")));
+    child
+}
+
+/// Whether they have ended; then they have.
+fn ended(processes: Vec<Child>) -> Vec<bool> {
+    let end = |mut one: Child| {
+        let is_ended = one.try_wait().unwrap().is_some();
+        let _ = one.kill();
+        one.wait().unwrap();
+        is_ended
+    };
+    processes.into_iter().map(end).collect()
+}
+
+#[test]
+fn all_who_use_a_mount_are_ended_however_many_and_by_whatever_they_do() {
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let (node, point) = (scene.node(2), scene.mount_point("1"));
+    node.mount(ACTIVATION, &point, &scene.striped(INSTANCE), &secrets(INSTANCE).token).unwrap();
+    let mut users: Vec<Child> = (0..70).map(|_| holder(&point)).collect();
+    users.push(mapper(&point));
+    node.unmount(ACTIVATION).unwrap();
+    assert_eq!(ended(users), [true; 71]);
+    assert!(!Path::new(&point).exists());
+    scene.tear_down(INSTANCE);
+}
+
 #[test]
 fn who_uses_a_mount_at_its_end_is_ended() {
     let scene = Scene::new(StorageKind::Directory);
@@ -88,22 +126,21 @@ fn who_is_in_a_dead_mount_is_ended_too() {
         let file = fs::File::create(Path::new(&point).join("open")).unwrap();
         let mut reader = Command::new("sh");
         reader.args(["-c", "trap '' TERM; while :; do sleep 1; done"]).stdin(Stdio::from(file));
-        let mut reader = reader.spawn().unwrap();
+        let reader = reader.spawn().unwrap();
+        let mut mapper = mapper(&point);
         // One that has nothing to do with it.
-        let mut other = holder("/");
+        let other = holder("/");
         leaks::kill_with(&scene.path("state2"), "mount");
         if again {
             node.mount(ACTIVATION, &point, &target, &token).unwrap();
             fs::write(Path::new(&point).join("file"), "x").unwrap();
-            assert!(inside.try_wait().unwrap().is_none(), "the activation has not ended");
+            for one in [&mut inside, &mut mapper] {
+                assert!(one.try_wait().unwrap().is_none(), "the activation has not ended");
+            }
         }
         node.unmount(ACTIVATION).unwrap();
-        let ended = [&mut inside, &mut reader, &mut other].map(|one| one.try_wait().unwrap().is_some());
-        for mut one in [inside, reader, other] {
-            let _ = one.kill();
-            one.wait().unwrap();
-        }
-        assert_eq!(ended, [true, true, false], "mounted again: {again}");
+        let all = ended(vec![inside, reader, mapper, other]);
+        assert_eq!(all, [true, true, true, false], "mounted again: {again}");
         assert!(!Path::new(&point).exists());
         scene.tear_down(INSTANCE);
     }
