@@ -49,3 +49,14 @@ fn json_has_the_same_findings() {
     assert!(findings.iter().filter(bad).any(|finding| finding["subject"] == "controller"), "{text}");
     assert!(findings.iter().all(|finding| finding["subject"] != "slurm"), "{text}");
 }
+
+#[test]
+fn where_slurm_has_no_files_a_controller_is_told_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let none = directory.path().join("none");
+    let (status, text) = doctor(&["--role", "controller"], &none);
+    assert_eq!(status, 1, "{text}");
+    assert!(text.contains("warn slurm       there is no slurm.conf on this machine"), "{text}");
+    let (_, text) = doctor(&["--role", "compute"], &none);
+    assert!(!text.contains("slurm.conf"), "{text}");
+}

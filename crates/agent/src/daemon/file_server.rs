@@ -6,7 +6,7 @@
 //!
 //! The agent's side: [`ensure`] starts the process if none lives, and again if it was started with other addresses.
 
-use super::config::StorageConfig;
+use super::config::{AgentConfig, StorageConfig};
 use super::control::{self, Answer, Request};
 use super::error::TaskError;
 use super::log_file;
@@ -69,6 +69,20 @@ pub(super) fn ensure(state: &State, storage: &StorageConfig, program: &Path) -> 
 /// Whether a server lives.
 pub(super) fn is_living(state: &State) -> Result<bool, AgentError> {
     Ok(lifelock::living(&state.server_lock())?.is_some())
+}
+
+/// Whether a node's file server lives. For who looks at a node from outside.
+///
+/// # Errors
+/// The agent's directory cannot be looked at, as by an ordinary user.
+pub fn lives(config: &AgentConfig) -> Result<bool, AgentError> {
+    let state = State::of(&config.state);
+    let lock = state.server_lock();
+    match lock.try_exists() {
+        Ok(true) => is_living(&state),
+        Ok(false) => Ok(false),
+        Err(error) => Err(AgentError::system("look at", &lock, error)),
+    }
 }
 
 /// Ends the server; its clients wait for the next one.

@@ -48,6 +48,7 @@ pub mod worker;
 pub use agent::{Agent, DaemonError, Stop};
 pub use config::{AgentConfig, Holding, StorageConfig, StorageKind};
 pub use error::TaskError;
+pub use file_server::lives as file_server_lives;
 pub use node::{Node, Serving};
 pub use stages::{Cancel, StageSpace, Staging};
 pub use targets::InstanceSecrets;

@@ -42,3 +42,27 @@ fn change(address: &Address, error: &ClientError) -> String {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_cause_has_its_own_remedy() {
+        let socket: Address = "unix:/run/c.sock".parse().unwrap();
+        let port: Address = "head:7600".parse().unwrap();
+        let away =
+            |address: &Address| ClientError::Unreachable { address: address.clone(), reason: "r".into() };
+        let other = ClientError::NotAController { address: port.clone(), reason: "r".into() };
+        let refused = ClientError::Refused { kind: "k".into(), text: "t".into() };
+        for (address, error, expected) in [
+            (&socket, away(&socket), "its socket is /run/c.sock"),
+            (&port, away(&port), "put head:7600 into listen"),
+            (&port, other, "correct the address"),
+            (&port, refused, "compare clocks and munge.key"),
+        ] {
+            let change = change(address, &error);
+            assert!(change.contains(expected), "{change}");
+        }
+    }
+}

@@ -9,7 +9,10 @@ const SUBJECT: &str = "kernel";
 
 /// The features that a role needs.
 pub fn check(role: Role) -> Vec<Finding> {
-    let found = Capabilities::detect();
+    judge(role, &Capabilities::detect())
+}
+
+fn judge(role: Role, found: &Capabilities) -> Vec<Finding> {
     match role {
         Role::Controller | Role::Login => Vec::new(),
         Role::Compute => {
@@ -42,5 +45,43 @@ fn wanted(what: &str, lack: Option<impl Display>, change: &str) -> Finding {
     match lack {
         None => Finding::good(SUBJECT, format!("{what} can be used")),
         Some(lack) => Finding::doubtful(SUBJECT, format!("{what} cannot be used: {lack}"), change),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Grade;
+    use forebay_agent::{Feature, Lack};
+
+    #[test]
+    fn what_is_missing_is_told_where_it_is_needed() {
+        let all = Feature::Present;
+        let whole =
+            Capabilities { root: all.clone(), images: all.clone(), fuse: all.clone(), passthrough: all };
+        let grades = |role, found: &Capabilities| -> Vec<Grade> {
+            judge(role, found).iter().map(|finding| finding.grade).collect()
+        };
+        let none = |lack: &Lack| Feature::Missing(lack.clone());
+        let no_root = Capabilities { root: none(&Lack::MayNotMount), ..whole.clone() };
+        let no_fuse =
+            Capabilities { fuse: none(&Lack::NoFuse("/dev/fuse is missing".into())), ..whole.clone() };
+        let no_images = Capabilities { images: none(&Lack::NoMkfsXfs), ..whole.clone() };
+        use Grade::{Bad, Doubtful, Good};
+        for (role, found, expected) in [
+            (Role::Compute, &whole, vec![Good, Good]),
+            (Role::Compute, &no_root, vec![Bad, Good]),
+            (Role::Compute, &no_fuse, vec![Good, Bad]),
+            (Role::Compute, &no_images, vec![Good, Good]),
+            (Role::Storage, &whole, vec![Good, Good]),
+            (Role::Storage, &no_root, vec![Bad, Good]),
+            (Role::Storage, &no_images, vec![Good, Doubtful]),
+            (Role::Controller, &no_root, vec![]),
+            (Role::Login, &no_root, vec![]),
+        ] {
+            assert_eq!(grades(role, found), expected, "{role:?} {found:?}");
+        }
+        let found = judge(Role::Compute, &no_fuse);
+        assert!(found[1].found.contains("/dev/fuse is missing") && found[1].change.contains("module fuse"));
     }
 }

@@ -6,6 +6,7 @@
 pub mod clock;
 pub mod command;
 pub mod controller;
+pub mod custody;
 pub mod finding;
 pub mod kernel;
 pub mod munge;

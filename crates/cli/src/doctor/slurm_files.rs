@@ -120,6 +120,25 @@ mod tests {
     use crate::doctor::finding::Grade;
 
     #[test]
+    fn missing_files_and_keys_are_told() {
+        let slurm = Keys::read("SlurmUser=root\nBurstBufferType=burst_buffer/datawarp\n");
+        let none = SlurmFiles { slurm: slurm.clone(), burst_buffer: None };
+        let found = none.check(None);
+        assert!(
+            found.iter().any(|one| one.grade == Grade::Bad && one.found == "there is no burst_buffer.conf")
+        );
+        let keys = Keys::read("GetSysState=/nonexistent/dw_wlm_cli\nGetSysStatus=/nonexistent/dwstat\n");
+        let wrong = SlurmFiles { slurm, burst_buffer: Some(("/etc/slurm/burst_buffer.conf".into(), keys)) };
+        let found = wrong.check(None);
+        for key in ["getsysstate", "getsysstatus"] {
+            assert!(
+                found.iter().any(|one| one.grade == Grade::Bad && one.found.starts_with(key)),
+                "{found:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_program_that_slurm_cannot_run_is_found() {
         let text = |program: &str| {
             let finding = check_program("getsysstate", Path::new(program), "nobody");

@@ -10,12 +10,16 @@ const SUBJECT: &str = "storage";
 
 /// Looks at `[storage]`, if there is one.
 pub fn check() -> Vec<Finding> {
-    if !Path::new(AGENT_FILE).exists() {
+    check_file(Path::new(AGENT_FILE))
+}
+
+fn check_file(file: &Path) -> Vec<Finding> {
+    if !file.exists() {
         return Vec::new();
     }
-    match AgentConfig::read(Path::new(AGENT_FILE)) {
+    match AgentConfig::read(file) {
         Err(error) => {
-            vec![Finding::bad(SUBJECT, error.to_string(), format!("correct {AGENT_FILE}"))]
+            vec![Finding::bad(SUBJECT, error.to_string(), format!("correct {}", file.display()))]
         }
         Ok(config) => config.storage.as_ref().map_or(Vec::new(), |storage| {
             let disk = rustix::fs::statvfs(&storage.directory).ok();
@@ -83,6 +87,19 @@ mod tests {
             socket: "/run/s".into(),
             grace: Duration::from_secs(30),
         }
+    }
+
+    #[test]
+    fn a_file_that_is_refused_is_told_with_its_line() {
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("agent.toml");
+        assert_eq!(check_file(&file), []);
+        std::fs::write(&file, "node = 'n'\n[storage]\npol = 'p'\n").unwrap();
+        let found = check_file(&file);
+        assert_eq!(found[0].grade, Grade::Bad);
+        assert!(found[0].found.contains("line 3") && found[0].change.contains("agent.toml"), "{}", found[0]);
+        std::fs::write(&file, "node = 'n'\n").unwrap();
+        assert_eq!(check_file(&file), [], "it gives nothing");
     }
 
     #[test]
