@@ -5,7 +5,9 @@
 //! reader that has seen enough (`forebay recover --list | head -1`). May be called from any thread.
 
 use std::fmt::Display;
+use std::fs::File;
 use std::io::{self, ErrorKind, Write};
+use std::os::fd::AsFd;
 
 /// Tells the user something, behind the name of the command.
 pub fn note(text: impl Display) {
@@ -20,8 +22,15 @@ pub fn plain(text: impl Display) {
 
 /// Writes the answer of a command.
 pub fn answer(text: impl Display) -> io::Result<()> {
+    at_length(|out| out.write_all(text.to_string().as_bytes()))
+}
+
+/// Writes an answer that is not in memory as a whole, in pieces that are large already.
+pub fn at_length(write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.to_string().as_bytes()).and_then(|()| out.flush()) {
+    // Not through the buffer of standard output, which looks for ends of lines in everything.
+    let mut direct = File::from(out.as_fd().try_clone_to_owned()?);
+    match out.flush().and_then(|()| write(&mut direct)) {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

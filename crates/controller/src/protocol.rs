@@ -8,7 +8,8 @@ mod form;
 mod openapi;
 mod parse;
 mod routes;
-pub(crate) mod rows;
+pub mod rows;
+mod scan;
 #[cfg(test)]
 mod tests;
 

@@ -8,7 +8,7 @@ use crate::dwstat::table::{Align, Column, Table};
 use forebay_controller::cluster::row::{StageOutcome, StageRow};
 use forebay_controller::request::StageDirection;
 
-const COLUMNS: [Column; 10] = [
+static COLUMNS: [Column; 10] = [
     ("path", Align::Right),
     ("backing-path", Align::Right),
     ("nss", Align::Right),
@@ -26,7 +26,7 @@ pub fn render(stages: &[&StageRow]) -> String {
     if stages.is_empty() {
         return "no stagings\n".to_owned();
     }
-    let mut table = Table::new(&COLUMNS, stages.len());
+    let mut table = Table::new(&COLUMNS);
     stages.iter().for_each(|stage| row(stage).iter().for_each(|cell| table.text(cell)));
     let mut text = table.finish();
     for stage in stages {

@@ -9,6 +9,7 @@
 
 use super::object::Object;
 use super::options::{Request, Show, USAGE, UsageError, parse};
+use super::tables::Tables;
 use super::{Options, render};
 use crate::say;
 use crate::state_dir::{STATE_DIR_VARIABLE, StateDir, StateDirError};
@@ -19,7 +20,7 @@ use forebay_controller::registry::{Registry, Snapshot};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::ffi::OsString;
-use std::io;
+use std::io::{self, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -55,12 +56,11 @@ enum DwstatError {
 
 /// Runs the command with the arguments behind its name.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let answer = parse(args).map_err(DwstatError::from).and_then(|request| match request {
-        Request::Help => Ok(USAGE.to_owned()),
-        Request::Version => Ok(format!("dwstat (forebay) {}\n", env!("CARGO_PKG_VERSION"))),
+    let status = parse(args).map_err(DwstatError::from).and_then(|request| match request {
+        Request::Help => print(USAGE),
+        Request::Version => print(&format!("dwstat (forebay) {}\n", env!("CARGO_PKG_VERSION"))),
         Request::Show(show) => answer(&show),
     });
-    let status = answer.and_then(|text| say::answer(text).map_err(DwstatError::Output));
     match status {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -70,13 +70,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn answer(show: &Show) -> Result<String, DwstatError> {
-    let snapshot = match controller(show)? {
-        Some(address) => {
-            Client::open(address).with_patience(PATIENCE).look(&tables(&show.objects, show.json))?
-        }
-        None => of_this_machine(show.state_dir.as_deref())?,
-    };
+fn print(text: &str) -> Result<(), DwstatError> {
+    say::at_length(|out| out.write_all(text.as_bytes())).map_err(DwstatError::Output)
+}
+
+fn answer(show: &Show) -> Result<(), DwstatError> {
     let options = Options {
         objects: show.objects.clone(),
         sizes: show.sizes,
@@ -85,7 +83,16 @@ fn answer(show: &Show) -> Result<String, DwstatError> {
         zone: TimeZone::system(),
         now: Timestamp::now().as_second(),
     };
-    Ok(render(&snapshot, &options))
+    let asked = tables(&show.objects, show.json);
+    match controller(show)?.map(|address| Client::open(address).with_patience(PATIENCE)) {
+        None => print(&render(&of_this_machine(show.state_dir.as_deref())?, &options)),
+        Some(client) if show.json => print(&render(&client.look(&asked)?, &options)),
+        Some(client) => {
+            let mut tables = Tables::new(&options);
+            client.look_through(&asked, &mut tables)?;
+            say::at_length(|out| tables.write(&options.objects, out)).map_err(DwstatError::Output)
+        }
+    }
 }
 
 /// The controller to be asked, if it is the cluster's state that is meant.

@@ -5,6 +5,7 @@
 
 use super::Options;
 use super::object::Object;
+use forebay_controller::protocol::rows::Audience;
 use forebay_controller::registry::Snapshot;
 use forebay_model::ids::*;
 use forebay_model::objects::*;
@@ -72,6 +73,94 @@ impl Serialize for List<'_> {
             Object::Registrations => serializer.collect_seq(snapshot.registrations.iter().map(registration)),
             Object::Activations => serializer.collect_seq(snapshot.activations.iter().map(activation)),
         }
+    }
+}
+
+/// The list of one kind, written object by object as they are told; the answer is one object with that list.
+///
+/// An instance names its configurations: those have to be told first.
+pub struct OneList {
+    object: Object,
+    now: i64,
+    text: Vec<u8>,
+    is_empty: bool,
+    configurations: Vec<(InstanceId, ConfigurationId)>,
+    is_sorted: bool,
+}
+
+impl OneList {
+    /// The list of this kind; `now` is in seconds since the epoch.
+    pub fn new(object: Object, now: i64) -> OneList {
+        let text = format!("{{\"{}\":[", object.name()).into_bytes();
+        OneList { object, now, text, is_empty: true, configurations: Vec::new(), is_sorted: true }
+    }
+
+    /// The whole text, without an end of the line.
+    pub fn finish(mut self) -> Vec<u8> {
+        self.text.extend_from_slice(b"]}");
+        self.text
+    }
+
+    fn push(&mut self, object: Object, row: &impl Serialize) {
+        if self.object != object {
+            return;
+        }
+        if !self.is_empty {
+            self.text.push(b',');
+        }
+        self.is_empty = false;
+        // Memory takes everything, and nothing is in a row that JSON does not have.
+        drop(serde_json::to_writer(&mut self.text, row));
+    }
+
+    fn expired(&self, expiration: i64) -> bool {
+        expiration != 0 && expiration <= self.now
+    }
+
+    fn configurations_of(&mut self, instance: InstanceId) -> Vec<ConfigurationId> {
+        if !self.is_sorted {
+            self.configurations.sort_unstable();
+            self.is_sorted = true;
+        }
+        let from = self.configurations.partition_point(|(of, _)| *of < instance);
+        let own = self.configurations[from..].iter().take_while(|(of, _)| *of == instance);
+        own.map(|(_, id)| *id).collect()
+    }
+}
+
+impl Audience for OneList {
+    fn pool(&mut self, one: Pool) {
+        self.push(Object::Pools, &pool(&one));
+    }
+    fn node(&mut self, one: Node) {
+        self.push(Object::Nodes, &node(&one));
+    }
+    fn session(&mut self, one: Session) {
+        let expired = self.expired(one.expiration);
+        self.push(Object::Sessions, &session(&one, expired));
+    }
+    fn instance(&mut self, one: Instance) {
+        let (expired, configurations) = (self.expired(one.expiration), self.configurations_of(one.id));
+        self.push(Object::Instances, &instance(&one, &configurations, expired));
+    }
+    fn configuration(&mut self, one: Configuration) {
+        if self.object == Object::Instances {
+            self.configurations.push((one.instance, one.id));
+            self.is_sorted = false;
+        }
+        self.push(Object::Configurations, &configuration(&one));
+    }
+    fn fragment(&mut self, one: Fragment) {
+        self.push(Object::Fragments, &fragment(&one));
+    }
+    fn namespace(&mut self, one: Namespace) {
+        self.push(Object::Namespaces, &namespace(&one));
+    }
+    fn registration(&mut self, one: Registration) {
+        self.push(Object::Registrations, &registration(&one));
+    }
+    fn activation(&mut self, one: Activation) {
+        self.push(Object::Activations, &activation(&one));
     }
 }
 

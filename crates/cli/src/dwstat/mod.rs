@@ -15,9 +15,7 @@ use forebay_controller::registry::Snapshot;
 use forebay_model::capacity::format::SizeStyle;
 use jiff::tz::TimeZone;
 use object::Object;
-
-/// A cluster with so many fragments is shown by two threads.
-const LARGE: usize = 10_000;
+use tables::Tables;
 
 /// What is shown, and how.
 #[derive(Clone, Debug)]
@@ -37,42 +35,14 @@ pub struct Options {
 }
 
 /// The answer to one call, ending with a newline.
-///
-/// One object that has no rows gives its message. Of several, those with rows are shown, a blank line between them, and
-/// the others are named together at the end.
 pub fn render(snapshot: &Snapshot, options: &Options) -> String {
     if options.json {
         return json::render(snapshot, options);
     }
-    let tables = all_tables(snapshot, options);
-    if let [(object, None)] = tables[..] {
-        return format!("{}\n", object.none());
-    }
-    let missing: Vec<&str> =
-        tables.iter().filter(|(_, text)| text.is_none()).map(|(object, _)| object.name()).collect();
-    let mut parts: Vec<String> = tables.into_iter().filter_map(|(_, text)| text).collect();
-    if !missing.is_empty() {
-        parts.push(format!("did not find any of [{}]\n", missing.join(", ")));
-    }
-    parts.join("\n")
-}
-
-/// The tables. That of the fragments, the largest by far, is made at the same time as the others.
-fn all_tables(snapshot: &Snapshot, options: &Options) -> Vec<(Object, Option<String>)> {
-    let render = |object: &Object| (*object, tables::render(snapshot, *object, options));
-    if snapshot.fragments.len() < LARGE {
-        return options.objects.iter().map(render).collect();
-    }
-    std::thread::scope(|scope| {
-        let fragments = scope.spawn(|| tables::render(snapshot, Object::Fragments, options));
-        let others = options.objects.iter().filter(|object| **object != Object::Fragments);
-        let others: Vec<_> = others.map(render).collect();
-        let mut fragments = fragments.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
-        let mut others = others.into_iter();
-        let in_order = options.objects.iter().map(|object| match object {
-            Object::Fragments => Some((Object::Fragments, fragments.take())),
-            _ => others.next(),
-        });
-        in_order.flatten().collect()
-    })
+    let mut tables = Tables::new(options);
+    tables.take(snapshot);
+    let mut text = Vec::new();
+    // Memory takes everything, and cells are text.
+    drop(tables.write(&options.objects, &mut text));
+    String::from_utf8(text).unwrap_or_default()
 }

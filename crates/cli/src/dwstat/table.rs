@@ -3,6 +3,8 @@
 //!
 //! Invariant that parsers rely on: every cell is one word, so `awk` counts columns correctly.
 
+use std::io::{self, Write};
+
 /// Where a cell stands in its column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Align {
@@ -17,31 +19,33 @@ pub type Column = (&'static str, Align);
 
 /// A table that is being filled, cell by cell and row by row. All cells are in one text: a cluster has a hundred thousand rows, and a
 /// text of its own for each cell would take longer than everything else.
-pub struct Table<'c> {
-    columns: &'c [Column],
+pub struct Table {
+    columns: &'static [Column],
     cells: String,
     /// How many bytes each cell has in `cells`. New memory is what costs most here, so it is not more.
     lengths: Vec<u32>,
     widths: Vec<usize>,
+    /// The column that the next cell stands in.
+    at: usize,
 }
 
 /// Blanks to fill cells up with.
-const BLANKS: &str = "                                                                ";
-/// What a cell of a large table takes, about.
-const CELL_BYTES: usize = 8;
+const BLANKS: &[u8] = &[b' '; 64];
+/// Lines are written in pieces of about this size: the whole table would be fresh memory, and that is slow.
+const PIECE: usize = 64 << 10;
 /// Decimal digits of the largest number.
 const DIGITS_MAX: usize = 20;
 
-impl<'c> Table<'c> {
-    /// An empty table for so many rows.
-    pub fn new(columns: &'c [Column], rows: usize) -> Table<'c> {
-        let cells = rows.saturating_mul(columns.len());
-        Table {
-            columns,
-            cells: String::with_capacity(cells.saturating_mul(CELL_BYTES)),
-            lengths: Vec::with_capacity(cells),
-            widths: columns.iter().map(|(title, _)| title.chars().count()).collect(),
-        }
+impl Table {
+    /// An empty table.
+    pub fn new(columns: &'static [Column]) -> Table {
+        let widths = columns.iter().map(|(title, _)| title.chars().count()).collect();
+        Table { columns, cells: String::new(), lengths: Vec::new(), widths, at: 0 }
+    }
+
+    /// Whether it has no row.
+    pub fn is_empty(&self) -> bool {
+        self.lengths.is_empty()
     }
 
     /// A cell with any text. Blanks and control characters would tear the columns apart, and an empty cell would shift them.
@@ -69,50 +73,64 @@ impl<'c> Table<'c> {
                 break;
             }
         }
-        self.cells.extend(digits[at..].iter().map(|digit| char::from(*digit)));
+        // Digits are ASCII.
+        self.cells.push_str(std::str::from_utf8(&digits[at..]).unwrap_or_default());
         self.end(start);
     }
 
     fn end(&mut self, start: usize) {
         let cell = &self.cells[start..];
-        let column = self.lengths.len() % self.columns.len();
-        self.widths[column] = self.widths[column].max(width(cell));
+        self.widths[self.at] = self.widths[self.at].max(width(cell));
+        self.at = if self.at + 1 == self.columns.len() { 0 } else { self.at + 1 };
         // No cell comes near: what is shown was read in one answer.
         self.lengths.push(u32::try_from(cell.len()).unwrap_or(u32::MAX));
     }
 
     /// The table as text, every line with its newline.
     pub fn finish(&self) -> String {
-        let line: usize = self.widths.iter().map(|width| width + 1).sum::<usize>() + 1;
-        let rows = self.lengths.len() / self.columns.len();
-        let mut text = String::with_capacity(line.saturating_mul(rows + 1));
+        let mut text = Vec::new();
+        // Memory takes everything, and cells are text.
+        drop(self.write(&mut text));
+        String::from_utf8(text).unwrap_or_default()
+    }
+
+    /// Writes that text.
+    ///
+    /// # Errors
+    /// Those of the output.
+    pub fn write(&self, out: &mut impl Write) -> io::Result<()> {
+        let mut piece = Vec::with_capacity(PIECE + PIECE / 8);
         for (at, (title, _)) in self.columns.iter().enumerate() {
-            self.put(&mut text, at, title);
+            self.put(&mut piece, at, title);
         }
-        text.push('\n');
+        piece.push(b'\n');
         let mut start = 0;
         for row in self.lengths.chunks_exact(self.columns.len()) {
             for (at, length) in row.iter().enumerate() {
                 let end = start + *length as usize;
-                self.put(&mut text, at, &self.cells[start..end]);
+                self.put(&mut piece, at, &self.cells[start..end]);
                 start = end;
             }
-            text.push('\n');
+            piece.push(b'\n');
+            if piece.len() >= PIECE {
+                out.write_all(&piece)?;
+                piece.clear();
+            }
         }
-        text
+        out.write_all(&piece)
     }
 
-    fn put(&self, text: &mut String, column: usize, cell: &str) {
+    fn put(&self, text: &mut Vec<u8>, column: usize, cell: &str) {
         if self.columns[column].1 == Align::Right {
             let mut missing = self.widths[column] - width(cell);
             while missing > 0 {
                 let blanks = missing.min(BLANKS.len());
-                text.push_str(&BLANKS[..blanks]);
+                text.extend_from_slice(&BLANKS[..blanks]);
                 missing -= blanks;
             }
         }
-        text.push_str(cell);
-        text.push(' ');
+        text.extend_from_slice(cell.as_bytes());
+        text.push(b' ');
     }
 }
 
@@ -127,8 +145,8 @@ mod tests {
 
     #[test]
     fn columns_are_as_wide_as_their_widest_cell() {
-        let columns = [("id", Align::Right), ("label", Align::Right), ("path", Align::Left)];
-        let mut table = Table::new(&columns, 3);
+        static COLUMNS: [Column; 3] = [("id", Align::Right), ("label", Align::Right), ("path", Align::Left)];
+        let mut table = Table::new(&COLUMNS);
         for (id, label, path) in [(100, "x", "/a"), (7, "longer", "/a b\n"), (8, "", "/ü")] {
             table.number(id);
             table.text(label);
@@ -139,10 +157,10 @@ mod tests {
     }
     #[test]
     fn numbers_and_wide_columns_are_as_the_standard_library_writes_them() {
-        let columns = [("n", Align::Right), ("t", Align::Right)];
+        static COLUMNS: [Column; 2] = [("n", Align::Right), ("t", Align::Right)];
         let wide = "w".repeat(3 * BLANKS.len() + 1);
         for number in [0, 9, 10, 99, 100, 12_345, u64::MAX] {
-            let mut table = Table::new(&columns, 2);
+            let mut table = Table::new(&COLUMNS);
             table.number(number);
             table.text("x");
             table.number(1);

@@ -121,7 +121,7 @@ pub fn carry_out(call: Call) -> Printed {
         Call::Version => Ok(format!("dw_wlm_cli (forebay) {}\n", env!("CARGO_PKG_VERSION"))),
         Call::Pools => show(&[Shown::Pools], Object::Pools),
         Call::ShowSessions => show(&[Shown::Sessions], Object::Sessions),
-        Call::ShowInstances => show(&[Shown::Instances, Shown::Configurations], Object::Instances),
+        Call::ShowInstances => show(&[Shown::Configurations, Shown::Instances], Object::Instances),
         Call::ShowConfigurations => show(&[Shown::Configurations], Object::Configurations),
         Call::JobProcess { job } => job_process(&job),
         Call::Setup(setup) => set_up(&setup, verb),
@@ -156,8 +156,11 @@ fn within<T: Send + 'static>(
 }
 
 fn show(tables: &'static [Shown], object: Object) -> Printed {
-    let snapshot = within(SHOW_LIMIT, client(PROMPT_PATIENCE)?, |client| client.look(tables))?;
-    Ok(format!("{}\n", json::objects(&snapshot, object, jiff::Timestamp::now().as_second())))
+    let mut shows = json::Shows::new(object, jiff::Timestamp::now().as_second());
+    let look = move |client: &Client| client.look_through(tables, shows.audience()).map(|()| shows.finish());
+    let mut text = within(SHOW_LIMIT, client(PROMPT_PATIENCE)?, look)?;
+    text.push('\n');
+    Ok(text)
 }
 
 fn job_process(path: &Path) -> Printed {

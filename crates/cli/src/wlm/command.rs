@@ -7,6 +7,7 @@ use super::settings::log_file;
 use super::text::{one_line, sentence};
 use crate::say;
 use std::ffi::OsString;
+use std::io::Write;
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -29,7 +30,7 @@ pub fn main(words: impl IntoIterator<Item = OsString>) -> ExitCode {
         Err(_) => ("dw_wlm_cli failed by a fault of its own: tell an operator".to_owned(), EXIT_FAILURE),
     };
     // Slurm reads to the end; if it has gone away there is nobody to be told.
-    let _ = say::answer(&text);
+    let _ = say::at_length(|out| out.write_all(text.as_bytes()));
     log(&words, started, status, &text);
     ExitCode::from(status)
 }

@@ -3,14 +3,31 @@
 //! One object with one member, an array; ids, sizes and times are integers; no apostrophe anywhere, because Slurm makes
 //! quotation marks of them before it parses. Slurm keeps ids, owners and times of creation in 32 bits. Pure.
 
-use crate::dwstat::json::text;
+use crate::dwstat::json::OneList;
 use crate::dwstat::object::Object;
-use forebay_controller::registry::Snapshot;
 use forebay_model::units::Bytes;
 
-/// `pools` and the `show_` verbs: the objects of one kind.
-pub fn objects(snapshot: &Snapshot, object: Object, now: i64) -> String {
-    text(snapshot, &[object], now).replace('\'', "`")
+/// `pools` and the `show_` verbs: the objects of one kind, while they are told.
+pub struct Shows(OneList);
+
+impl Shows {
+    /// The kind; `now` is in seconds since the epoch.
+    pub fn new(object: Object, now: i64) -> Shows {
+        Shows(OneList::new(object, now))
+    }
+
+    /// Who is to be told.
+    pub fn audience(&mut self) -> &mut OneList {
+        &mut self.0
+    }
+
+    /// The answer, without an end of the line.
+    pub fn finish(self) -> String {
+        let mut text = self.0.finish();
+        text.iter_mut().filter(|byte| **byte == b'\'').for_each(|byte| *byte = b'`');
+        // One ASCII character in place of another.
+        String::from_utf8(text).unwrap_or_default()
+    }
 }
 
 /// `real_size`
@@ -21,6 +38,9 @@ pub fn real_size(size: Bytes) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dwstat::json::text;
+    use forebay_controller::protocol::rows::Audience;
+    use forebay_controller::registry::Snapshot;
     use forebay_model::ids::*;
     use forebay_model::objects::*;
     use forebay_model::state::ObjectState;
@@ -70,6 +90,19 @@ mod tests {
             }],
             ..Snapshot::default()
         }
+    }
+
+    /// As the controller tells them: configurations before instances.
+    fn objects(snapshot: &Snapshot, object: Object, now: i64) -> String {
+        let mut shows = Shows::new(object, now);
+        let to = shows.audience();
+        snapshot.pools.iter().for_each(|one| to.pool(one.clone()));
+        snapshot.sessions.iter().for_each(|one| to.session(one.clone()));
+        snapshot.configurations.iter().for_each(|one| to.configuration(one.clone()));
+        snapshot.instances.iter().for_each(|one| to.instance(one.clone()));
+        let shown = shows.finish();
+        assert_eq!(shown, text(snapshot, &[object], now).replace('\'', "`"));
+        shown
     }
 
     /// What slurmctld was seen to read, to the byte for `pools`.

@@ -5,6 +5,7 @@ use crate::munge::{Munge, MungeError};
 use crate::protocol::{MUNGE_SCHEME, Method, digest};
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
+use std::ops::Range;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
@@ -33,7 +34,16 @@ pub(super) struct Exchange<'a> {
 /// An answer.
 pub(super) struct Response {
     pub status: u16,
-    pub body: Vec<u8>,
+    /// All that came: an answer may be megabytes, so its body is not taken out.
+    received: Vec<u8>,
+    body: Range<usize>,
+}
+
+impl Response {
+    /// The body.
+    pub fn body(&self) -> &[u8] {
+        &self.received[self.body.clone()]
+    }
 }
 
 /// Why there is none.
@@ -137,15 +147,12 @@ fn connect(name: &str) -> io::Result<TcpStream> {
 }
 
 /// The answer in these bytes; `None` when it is not complete.
-fn parse(mut received: Vec<u8>) -> Result<Option<Response>, Fault> {
+fn parse(received: Vec<u8>) -> Result<Option<Response>, Fault> {
     let Some((status, start, stated)) = head_of(&received)? else { return Ok(None) };
     if received.len() - start < stated {
         return Ok(None);
     }
-    // In place: an answer may be megabytes.
-    received.truncate(start + stated);
-    received.drain(..start);
-    Ok(Some(Response { status, body: received }))
+    Ok(Some(Response { status, received, body: start..start + stated }))
 }
 
 /// The status, where the body begins, and how long it is.
@@ -179,7 +186,7 @@ mod tests {
         for end in 0..whole.len() {
             assert!(matches!(parse(whole[..end].to_vec()), Ok(None)), "{end}");
         }
-        assert!(matches!(parse(whole.to_vec()), Ok(Some(response)) if response.body == b"four"));
+        assert!(matches!(parse(whole.to_vec()), Ok(Some(response)) if response.body() == b"four"));
         assert!(matches!(parse(b"SSH-2.0-OpenSSH\r\n\r\n".to_vec()), Err(Fault::Nonsense(_))));
         assert!(matches!(parse(b"HTTP/1.1 200 OK\r\n\r\n".to_vec()), Err(Fault::Nonsense(_))));
     }

@@ -18,7 +18,8 @@ use crate::cluster::request::Request;
 use crate::cluster::row::StageRow;
 use crate::cluster::view::Shown;
 use crate::munge::{Munge, MungeError};
-use crate::protocol::{Form, Method, ROWS_FORM, Refused, Saying, Secrets, form_of, rows};
+use crate::protocol::rows::{self, Audience};
+use crate::protocol::{Form, Method, ROWS_FORM, Refused, Saying, Secrets, form_of};
 use crate::registry::Snapshot;
 use exchange::{Exchange, Fault, Response};
 use forebay_model::ids::InstanceId;
@@ -155,11 +156,21 @@ impl Client {
     /// # Errors
     /// [`ClientError`].
     pub fn look(&self, tables: &[Shown]) -> Result<Snapshot, ClientError> {
+        let mut seen = Snapshot::default();
+        self.look_through(tables, &mut seen)?;
+        Ok(seen)
+    }
+
+    /// Tells those of some tables one by one, table by table in this order.
+    ///
+    /// # Errors
+    /// [`ClientError`]; then the audience may have heard a part.
+    pub fn look_through(&self, tables: &[Shown], audience: &mut impl Audience) -> Result<(), ClientError> {
         let names: Vec<&str> = tables.iter().map(|table| table.name()).collect();
         let target = format!("/v1/snapshot?tables={}&form={ROWS_FORM}", names.join(","));
         let exchange = Exchange { method: Method::Get, target: &target, body: b"", limit: Some(PROMPT) };
         let response = self.send(&exchange, true)?;
-        rows::read(&response.body).map_err(|error| self.not_understood(error))
+        rows::read(response.body(), audience).map_err(|error| self.not_understood(error))
     }
 
     /// Stagings that the caller may see.
@@ -244,10 +255,10 @@ impl Client {
     }
 
     fn read<T: DeserializeOwned>(&self, response: &Response) -> Result<T, ClientError> {
-        serde_json::from_slice(&response.body).map_err(|error| self.not_understood(error))
+        serde_json::from_slice(response.body()).map_err(|error| self.not_understood(error))
     }
 
-    fn not_understood(&self, error: serde_json::Error) -> ClientError {
+    fn not_understood(&self, error: impl std::fmt::Display) -> ClientError {
         ClientError::NotAController { address: self.address.clone(), reason: error.to_string() }
     }
 
@@ -286,7 +297,7 @@ impl Client {
         if (200..300).contains(&response.status) {
             return Ok(response);
         }
-        let refused: Refused = serde_json::from_slice(&response.body).map_err(|_| {
+        let refused: Refused = serde_json::from_slice(response.body()).map_err(|_| {
             let reason = format!("status {} without a reason", response.status);
             ClientError::NotAController { address: self.address.clone(), reason }
         })?;
@@ -299,7 +310,7 @@ const UNAVAILABLE: u16 = 503;
 
 /// The controller is there, but not for long, or not yet as a whole.
 fn unavailable(response: &Response) -> Fault {
-    match serde_json::from_slice::<Refused>(&response.body) {
+    match serde_json::from_slice::<Refused>(response.body()) {
         // It may have been done, and only the answer is missing.
         Ok(refused) if refused.refusal == ENDING => Fault::Lost(refused.text),
         Ok(refused) => Fault::NotReached(refused.text),

@@ -1,5 +1,8 @@
 //! What can be seen of the state, as dwstat shows it.
 //!
+//! A large cluster has a hundred thousand objects: they are made one by one while somebody takes them, and kept only where
+//! a [`Snapshot`] is wanted.
+//!
 //! Users see their own sessions with all that belongs to them, and public instances; operators and the workload manager
 //! see everything. Pools and nodes are seen by all.
 
@@ -69,21 +72,19 @@ pub fn snapshot(state: &State, viewer: u32) -> Snapshot {
 
 /// Those of some tables; the other tables are empty.
 pub fn select(state: &State, viewer: u32, tables: &[Shown]) -> Snapshot {
-    let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
+    let view = View::new(state, viewer);
     let mut seen = Snapshot::default();
     for table in tables {
         match table {
-            Shown::Pools => seen.pools = pools(state),
-            Shown::Nodes => {
-                seen.nodes = state.tables.nodes.values().map(|row| node(state, row)).collect();
-            }
-            Shown::Sessions => seen.sessions = view.sessions(),
-            Shown::Instances => seen.instances = view.instances(),
-            Shown::Configurations => seen.configurations = view.configurations(),
-            Shown::Fragments => seen.fragments = view.fragments(),
-            Shown::Namespaces => seen.namespaces = view.namespaces(),
-            Shown::Registrations => seen.registrations = view.registrations(),
-            Shown::Activations => seen.activations = view.activations(),
+            Shown::Pools => seen.pools = view.pools().collect(),
+            Shown::Nodes => seen.nodes = view.nodes().collect(),
+            Shown::Sessions => seen.sessions = view.sessions().collect(),
+            Shown::Instances => seen.instances = view.instances().collect(),
+            Shown::Configurations => seen.configurations = view.configurations().collect(),
+            Shown::Fragments => seen.fragments = view.fragments().collect(),
+            Shown::Namespaces => seen.namespaces = view.namespaces().collect(),
+            Shown::Registrations => seen.registrations = view.registrations().collect(),
+            Shown::Activations => seen.activations = view.activations().collect(),
         }
     }
     seen
@@ -91,13 +92,13 @@ pub fn select(state: &State, viewer: u32, tables: &[Shown]) -> Snapshot {
 
 /// The stagings of sessions that this uid may see.
 pub fn stages(state: &State, viewer: u32) -> Vec<StageRow> {
-    let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
+    let view = View::new(state, viewer);
     state.tables.stages.values().filter(|row| view.sees_session(row.session)).cloned().collect()
 }
 
 /// Who may know of a fragment's fate.
 pub fn sees_fragment(state: &State, viewer: u32, id: FragmentId) -> bool {
-    let view = View { state, viewer, all: state.settings.is_workload_manager(viewer) };
+    let view = View::new(state, viewer);
     view.all || state.tables.fragments.get(&id).is_some_and(|row| view.sees_instance(row.instance))
 }
 
@@ -143,8 +144,7 @@ fn pool(state: &State, row: &PoolRow) -> Pool {
 }
 
 fn node(state: &State, row: &NodeRow) -> Node {
-    let fragments = state.links.fragments_on.of(&row.name).filter_map(|id| state.tables.fragments.get(id));
-    let instances: std::collections::BTreeSet<InstanceId> = fragments.map(|row| row.instance).collect();
+    let used = state.links.used.get(&row.name).copied().unwrap_or_default();
     Node {
         name: row.name.clone(),
         pool: row.pool.clone(),
@@ -152,18 +152,55 @@ fn node(state: &State, row: &NodeRow) -> Node {
         drain: row.drain,
         granularity: row.granularity,
         capacity: row.capacity,
-        instances: instances.len() as u64,
+        // Each is of another instance.
+        instances: used.fragments,
         activations: state.links.mounts_on.count(&row.name) as u64,
     }
 }
 
-struct View<'s> {
+/// Objects that are made one by one, each kind in the order of its numbers.
+#[allow(missing_docs)]
+pub(crate) trait Objects {
+    fn pools(&self) -> impl Iterator<Item = Pool>;
+    fn nodes(&self) -> impl Iterator<Item = Node>;
+    fn sessions(&self) -> impl Iterator<Item = Session>;
+    fn instances(&self) -> impl Iterator<Item = Instance>;
+    fn configurations(&self) -> impl Iterator<Item = Configuration>;
+    fn fragments(&self) -> impl Iterator<Item = Fragment>;
+    fn namespaces(&self) -> impl Iterator<Item = Namespace>;
+    fn registrations(&self) -> impl Iterator<Item = Registration>;
+    fn activations(&self) -> impl Iterator<Item = Activation>;
+}
+
+/// What one uid sees.
+pub(crate) struct View<'s> {
     state: &'s State,
     viewer: u32,
     all: bool,
 }
 
-impl View<'_> {
+impl<'s> View<'s> {
+    pub fn new(state: &'s State, viewer: u32) -> View<'s> {
+        View { state, viewer, all: state.settings.is_workload_manager(viewer) }
+    }
+
+    /// How many objects of these tables there are for who sees everything; for others it says nothing.
+    pub fn most(&self, tables: &[Shown]) -> usize {
+        let rows = &self.state.tables;
+        let count = |table: &Shown| match table {
+            Shown::Pools => rows.pools.len(),
+            Shown::Nodes => rows.nodes.len(),
+            Shown::Sessions => rows.sessions.len(),
+            Shown::Instances => rows.instances.len(),
+            Shown::Configurations => rows.configurations.len(),
+            Shown::Fragments => rows.fragments.len(),
+            Shown::Namespaces => rows.namespaces.len(),
+            Shown::Registrations => rows.registrations.len(),
+            Shown::Activations => rows.activations.len(),
+        };
+        if self.all { tables.iter().map(count).sum() } else { 0 }
+    }
+
     fn sees_session(&self, id: SessionId) -> bool {
         self.all || self.state.tables.sessions.get(&id).is_some_and(|row| row.owner == self.viewer)
     }
@@ -178,8 +215,18 @@ impl View<'_> {
         let row = || self.state.tables.configurations.get(&id);
         self.all || row().is_some_and(|row| self.sees_instance(row.instance))
     }
+}
 
-    fn sessions(&self) -> Vec<Session> {
+impl Objects for View<'_> {
+    fn pools(&self) -> impl Iterator<Item = Pool> {
+        pools(self.state).into_iter()
+    }
+
+    fn nodes(&self) -> impl Iterator<Item = Node> {
+        self.state.tables.nodes.values().map(|row| node(self.state, row))
+    }
+
+    fn sessions(&self) -> impl Iterator<Item = Session> {
         let rows = self.state.tables.sessions.values().filter(|row| self.sees_session(row.id));
         let session = |row: &SessionRow| Session {
             id: row.id,
@@ -191,12 +238,12 @@ impl View<'_> {
             expiration: 0,
             nodes: row.hosts.len() as u64,
         };
-        rows.map(session).collect()
+        rows.map(session)
     }
 
-    fn instances(&self) -> Vec<Instance> {
+    fn instances(&self) -> impl Iterator<Item = Instance> {
         let rows = self.state.tables.instances.values().filter(|row| self.sees_instance(row.id));
-        let instance = |row: &InstanceRow| Instance {
+        let instance = move |row: &InstanceRow| Instance {
             id: row.id,
             state: row.state,
             session: row.session,
@@ -209,10 +256,10 @@ impl View<'_> {
             public: row.public,
             configurations: self.state.links.configurations.count(&row.id) as u64,
         };
-        rows.map(instance).collect()
+        rows.map(instance)
     }
 
-    fn configurations(&self) -> Vec<Configuration> {
+    fn configurations(&self) -> impl Iterator<Item = Configuration> {
         let rows = self.state.tables.configurations.values().filter(|row| self.sees_instance(row.instance));
         let configuration = |row: &ConfigurationRow| Configuration {
             id: row.id,
@@ -223,10 +270,10 @@ impl View<'_> {
             backing_path: None,
             activations: self.state.links.activated.count(&row.id) as u64,
         };
-        rows.map(configuration).collect()
+        rows.map(configuration)
     }
 
-    fn fragments(&self) -> Vec<Fragment> {
+    fn fragments(&self) -> impl Iterator<Item = Fragment> {
         let rows = self.state.tables.fragments.values().filter(|row| self.sees_instance(row.instance));
         let fragment = |row: &FragmentRow| Fragment {
             id: row.id,
@@ -235,10 +282,10 @@ impl View<'_> {
             capacity: row.bytes,
             node: row.node.clone(),
         };
-        rows.map(fragment).collect()
+        rows.map(fragment)
     }
 
-    fn namespaces(&self) -> Vec<Namespace> {
+    fn namespaces(&self) -> impl Iterator<Item = Namespace> {
         let rows = self.state.tables.namespaces.values();
         let namespace = |row: &NamespaceRow| Namespace {
             id: row.id,
@@ -247,10 +294,10 @@ impl View<'_> {
             fragment: row.fragment,
             span: row.span,
         };
-        rows.filter(|row| self.sees_configuration(row.configuration)).map(namespace).collect()
+        rows.filter(|row| self.sees_configuration(row.configuration)).map(namespace)
     }
 
-    fn registrations(&self) -> Vec<Registration> {
+    fn registrations(&self) -> impl Iterator<Item = Registration> {
         let rows = self.state.tables.registrations.values().filter(|row| self.sees_session(row.session));
         let registration = |row: &RegistrationRow| Registration {
             id: row.id,
@@ -259,10 +306,10 @@ impl View<'_> {
             configuration: row.configuration,
             wait: row.wait,
         };
-        rows.map(registration).collect()
+        rows.map(registration)
     }
 
-    fn activations(&self) -> Vec<Activation> {
+    fn activations(&self) -> impl Iterator<Item = Activation> {
         let rows = self.state.tables.activations.values().filter(|row| self.sees_session(row.session));
         let activation = |row: &ActivationRow| Activation {
             id: row.id,
@@ -272,6 +319,6 @@ impl View<'_> {
             nodes: self.state.links.mounts.count(&row.id) as u64,
             mount: row.mount.clone(),
         };
-        rows.map(activation).collect()
+        rows.map(activation)
     }
 }

@@ -4,18 +4,17 @@
 //! A large cluster has a hundred thousand rows; written this way they are a quarter of the bytes, and dwstat waits for each of
 //! them four times (written, sent, read, shown). `docs/openapi.json` describes it as `SnapshotRows`. Pure; any thread.
 
-use crate::cluster::view::Shown;
+use super::scan::{Cell, Odd, Scanner};
+use crate::cluster::State;
+use crate::cluster::view::{Objects, Shown, View};
 use crate::registry::Snapshot;
 use forebay_model::objects::*;
 use forebay_model::state::ObjectState;
-use serde::de::{self, DeserializeOwned, Deserializer, SeqAccess, Visitor};
+use serde::Serialize;
 use serde::ser::{SerializeMap, SerializeTuple, Serializer};
-use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::marker::PhantomData;
 
 /// An object as a row of values.
-pub trait Columns: Sized {
+pub(crate) trait Columns: Sized {
     /// Names of the values, in order.
     const NAMES: &'static [&'static str];
 
@@ -25,11 +24,11 @@ pub trait Columns: Sized {
     /// Those of the format.
     fn write<S: SerializeTuple>(&self, row: &mut S) -> Result<(), S::Error>;
 
-    /// Reads them.
+    /// Reads them; the mark before the first value is passed already.
     ///
     /// # Errors
-    /// Those of the format, and a row that is too short.
-    fn read<'de, A: SeqAccess<'de>>(row: &mut A) -> Result<Self, A::Error>;
+    /// Another value is there, or a row is too short.
+    fn read(from: &mut Scanner<'_>) -> Result<Self, Odd>;
 }
 
 /// The members of an object, all or none; a state comes second wherever there is one.
@@ -45,30 +44,32 @@ macro_rules! columns {
                 Ok(())
             }
 
-            fn read<'de, A: SeqAccess<'de>>(row: &mut A) -> Result<Self, A::Error> {
-                let (id, Letters(state)) = (next(row)?, next(row)?);
-                Ok($object { id, state, $($member: next(row)?),+ })
+            fn read(from: &mut Scanner<'_>) -> Result<Self, Odd> {
+                let id = Cell::read(from)?;
+                Ok($object { id, state: next(from)?, $($member: next(from)?),+ })
             }
         }
     };
-    ($object:ident, $($member:ident),+) => {
+    ($object:ident: name, $($member:ident),+) => {
         impl Columns for $object {
-            const NAMES: &'static [&'static str] = &[$(stringify!($member)),+];
+            const NAMES: &'static [&'static str] = &["name", $(stringify!($member)),+];
 
             fn write<S: SerializeTuple>(&self, row: &mut S) -> Result<(), S::Error> {
+                row.serialize_element(&self.name)?;
                 $(row.serialize_element(&self.$member)?;)+
                 Ok(())
             }
 
-            fn read<'de, A: SeqAccess<'de>>(row: &mut A) -> Result<Self, A::Error> {
-                Ok($object { $($member: next(row)?),+ })
+            fn read(from: &mut Scanner<'_>) -> Result<Self, Odd> {
+                let name = Cell::read(from)?;
+                Ok($object { name, $($member: next(from)?),+ })
             }
         }
     };
 }
 
-columns!(Pool, name, granularity, quantity, free);
-columns!(Node, name, pool, online, drain, granularity, capacity, instances, activations);
+columns!(Pool: name, granularity, quantity, free);
+columns!(Node: name, pool, online, drain, granularity, capacity, instances, activations);
 columns!(Session: id, state, token, creator, owner, created, expiration, nodes);
 columns!(Instance: id, state, session, bytes, nodes, created, expiration, intact, label, public, configurations);
 columns!(Configuration: id, state, instance, kind, access_mode, backing_path, activations);
@@ -77,8 +78,9 @@ columns!(Namespace: id, state, configuration, fragment, span);
 columns!(Registration: id, state, session, configuration, wait);
 columns!(Activation: id, state, session, configuration, nodes, mount);
 
-fn next<'de, T: Deserialize<'de>, A: SeqAccess<'de>>(row: &mut A) -> Result<T, A::Error> {
-    row.next_element()?.ok_or_else(|| de::Error::custom("a row is too short"))
+fn next<T: Cell>(from: &mut Scanner<'_>) -> Result<T, Odd> {
+    from.pass(b',', "another value of a row")?;
+    T::read(from)
 }
 
 /// A state as its letters.
@@ -91,27 +93,10 @@ impl Serialize for Letters {
     }
 }
 
-impl<'de> Deserialize<'de> for Letters {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Letters, D::Error> {
-        struct Reading;
-        impl Visitor<'_> for Reading {
-            type Value = Letters;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the five letters of a state")
-            }
-            fn visit_str<E: de::Error>(self, text: &str) -> Result<Letters, E> {
-                let state = ObjectState::from_letters(text);
-                state.map(Letters).ok_or_else(|| E::invalid_value(de::Unexpected::Str(text), &self))
-            }
-        }
-        deserializer.deserialize_str(Reading)
-    }
-}
-
 /// One object as a list.
 struct Row<T>(T);
 
-impl<T: Columns> Serialize for Row<&T> {
+impl<T: Columns> Serialize for Row<T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut row = serializer.serialize_tuple(T::NAMES.len())?;
         self.0.write(&mut row)?;
@@ -119,119 +104,158 @@ impl<T: Columns> Serialize for Row<&T> {
     }
 }
 
-impl<'de, T: Columns> Deserialize<'de> for Row<T> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Row<T>, D::Error> {
-        struct Reading<T>(PhantomData<T>);
-        impl<'de, T: Columns> Visitor<'de> for Reading<T> {
-            type Value = Row<T>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(f, "a list of {}", T::NAMES.join(", "))
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut row: A) -> Result<Row<T>, A::Error> {
-                let object = T::read(&mut row)?;
-                match row.next_element::<de::IgnoredAny>()? {
-                    None => Ok(Row(object)),
-                    Some(_) => Err(de::Error::custom("a row is too long")),
-                }
-            }
-        }
-        deserializer.deserialize_tuple(T::NAMES.len(), Reading(PhantomData))
-    }
-}
+/// The objects of one kind, each made when it is written.
+struct Made<F>(F);
 
-/// The objects of one kind.
-#[derive(Default)]
-struct List<T>(T);
-
-impl<T: Columns> Serialize for List<&Vec<T>> {
+impl<T: Columns, I: Iterator<Item = T>, F: Fn() -> I> Serialize for Made<F> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Row))
+        serializer.collect_seq((self.0)().map(Row))
     }
 }
 
-impl<'de, T: Columns> Deserialize<'de> for List<Vec<T>> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<List<Vec<T>>, D::Error> {
-        struct Reading<T>(PhantomData<T>);
-        impl<'de, T: Columns> Visitor<'de> for Reading<T> {
-            type Value = List<Vec<T>>;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a list of rows")
-            }
-            fn visit_seq<A: SeqAccess<'de>>(self, mut rows: A) -> Result<List<Vec<T>>, A::Error> {
-                let mut objects = Vec::new();
-                while let Some(Row(object)) = rows.next_element()? {
-                    objects.push(object);
-                }
-                Ok(List(objects))
-            }
-        }
-        deserializer.deserialize_seq(Reading(PhantomData))
-    }
-}
+/// Some tables in this form; an empty one is there too.
+pub(crate) struct Rows<'s, S>(pub &'s S, pub &'s [Shown]);
 
-/// Some tables of a snapshot in this form; an empty one is there too.
-pub(crate) struct Rows<'s>(pub &'s Snapshot, pub &'s [Shown]);
-
-impl Serialize for Rows<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+impl<S: Objects> Serialize for Rows<'_, S> {
+    fn serialize<Z: Serializer>(&self, serializer: Z) -> Result<Z::Ok, Z::Error> {
         let Rows(seen, tables) = self;
         let mut map = serializer.serialize_map(Some(tables.len()))?;
         for table in *tables {
             let name = table.name();
             match table {
-                Shown::Pools => map.serialize_entry(name, &List(&seen.pools))?,
-                Shown::Nodes => map.serialize_entry(name, &List(&seen.nodes))?,
-                Shown::Sessions => map.serialize_entry(name, &List(&seen.sessions))?,
-                Shown::Instances => map.serialize_entry(name, &List(&seen.instances))?,
-                Shown::Configurations => map.serialize_entry(name, &List(&seen.configurations))?,
-                Shown::Fragments => map.serialize_entry(name, &List(&seen.fragments))?,
-                Shown::Namespaces => map.serialize_entry(name, &List(&seen.namespaces))?,
-                Shown::Registrations => map.serialize_entry(name, &List(&seen.registrations))?,
-                Shown::Activations => map.serialize_entry(name, &List(&seen.activations))?,
+                Shown::Pools => map.serialize_entry(name, &Made(|| seen.pools()))?,
+                Shown::Nodes => map.serialize_entry(name, &Made(|| seen.nodes()))?,
+                Shown::Sessions => map.serialize_entry(name, &Made(|| seen.sessions()))?,
+                Shown::Instances => map.serialize_entry(name, &Made(|| seen.instances()))?,
+                Shown::Configurations => map.serialize_entry(name, &Made(|| seen.configurations()))?,
+                Shown::Fragments => map.serialize_entry(name, &Made(|| seen.fragments()))?,
+                Shown::Namespaces => map.serialize_entry(name, &Made(|| seen.namespaces()))?,
+                Shown::Registrations => map.serialize_entry(name, &Made(|| seen.registrations()))?,
+                Shown::Activations => map.serialize_entry(name, &Made(|| seen.activations()))?,
             }
         }
         map.end()
     }
 }
 
-/// What [`Rows`] wrote; tables that are not there are empty.
+/// Writes what a user sees of some tables.
 ///
 /// # Errors
-/// It is something else.
-pub(crate) fn read(text: &[u8]) -> Result<Snapshot, serde_json::Error> {
-    #[derive(Default, Deserialize)]
-    #[serde(deny_unknown_fields, default)]
-    struct Sent {
-        pools: List<Vec<Pool>>,
-        nodes: List<Vec<Node>>,
-        sessions: List<Vec<Session>>,
-        instances: List<Vec<Instance>>,
-        configurations: List<Vec<Configuration>>,
-        fragments: List<Vec<Fragment>>,
-        namespaces: List<Vec<Namespace>>,
-        registrations: List<Vec<Registration>>,
-        activations: List<Vec<Activation>>,
-    }
-    let sent: Sent = parse(text)?;
-    Ok(Snapshot {
-        pools: sent.pools.0,
-        nodes: sent.nodes.0,
-        sessions: sent.sessions.0,
-        instances: sent.instances.0,
-        configurations: sent.configurations.0,
-        fragments: sent.fragments.0,
-        namespaces: sent.namespaces.0,
-        registrations: sent.registrations.0,
-        activations: sent.activations.0,
-    })
+/// Those of the format.
+pub(crate) fn write(state: &State, viewer: u32, tables: &[Shown]) -> Result<Vec<u8>, serde_json::Error> {
+    let view = View::new(state, viewer);
+    // A text that grows is copied again and again.
+    let mut text = Vec::with_capacity(view.most(tables).saturating_mul(ROW_BYTES));
+    serde_json::to_writer(&mut text, &Rows(&view, tables))?;
+    Ok(text)
 }
 
-/// Text is checked to be UTF-8 once, not string by string.
-fn parse<T: DeserializeOwned>(text: &[u8]) -> Result<T, serde_json::Error> {
-    match std::str::from_utf8(text) {
-        Ok(text) => serde_json::from_str(text),
-        Err(error) => Err(de::Error::custom(error)),
+/// What a row takes, about.
+const ROW_BYTES: usize = 48;
+
+/// Who takes objects one by one, table by table, in the order in which they were asked for.
+#[allow(missing_docs)]
+pub trait Audience {
+    fn pool(&mut self, one: Pool);
+    fn node(&mut self, one: Node);
+    fn session(&mut self, one: Session);
+    fn instance(&mut self, one: Instance);
+    fn configuration(&mut self, one: Configuration);
+    fn fragment(&mut self, one: Fragment);
+    fn namespace(&mut self, one: Namespace);
+    fn registration(&mut self, one: Registration);
+    fn activation(&mut self, one: Activation);
+}
+
+impl Audience for Snapshot {
+    fn pool(&mut self, one: Pool) {
+        self.pools.push(one);
     }
+    fn node(&mut self, one: Node) {
+        self.nodes.push(one);
+    }
+    fn session(&mut self, one: Session) {
+        self.sessions.push(one);
+    }
+    fn instance(&mut self, one: Instance) {
+        self.instances.push(one);
+    }
+    fn configuration(&mut self, one: Configuration) {
+        self.configurations.push(one);
+    }
+    fn fragment(&mut self, one: Fragment) {
+        self.fragments.push(one);
+    }
+    fn namespace(&mut self, one: Namespace) {
+        self.namespaces.push(one);
+    }
+    fn registration(&mut self, one: Registration) {
+        self.registrations.push(one);
+    }
+    fn activation(&mut self, one: Activation) {
+        self.activations.push(one);
+    }
+}
+
+/// Tells what [`write`] wrote; tables that are not there are empty.
+///
+/// # Errors
+/// It is something else; what came before was told already.
+pub(crate) fn read(text: &[u8], to: &mut impl Audience) -> Result<(), NotRows> {
+    // Checked once, not text by text.
+    let mut from = Scanner::new(std::str::from_utf8(text)?);
+    from.pass(b'{', "tables by their names")?;
+    let mut seen: Vec<Shown> = Vec::new();
+    while !from.skip(b'}') {
+        if !seen.is_empty() {
+            from.pass(b',', "another table")?;
+        }
+        let name = from.text()?;
+        let known = Shown::named(&name).filter(|table| !seen.contains(table));
+        let table = known.ok_or_else(|| from.odd("a table of the snapshot, each once"))?;
+        seen.push(table);
+        from.pass(b':', "a colon")?;
+        match table {
+            Shown::Pools => told(&mut from, |one| to.pool(one))?,
+            Shown::Nodes => told(&mut from, |one| to.node(one))?,
+            Shown::Sessions => told(&mut from, |one| to.session(one))?,
+            Shown::Instances => told(&mut from, |one| to.instance(one))?,
+            Shown::Configurations => told(&mut from, |one| to.configuration(one))?,
+            Shown::Fragments => told(&mut from, |one| to.fragment(one))?,
+            Shown::Namespaces => told(&mut from, |one| to.namespace(one))?,
+            Shown::Registrations => told(&mut from, |one| to.registration(one))?,
+            Shown::Activations => told(&mut from, |one| to.activation(one))?,
+        }
+    }
+    Ok(from.end()?)
+}
+
+/// Tells the objects of one kind, each when it was read.
+fn told<T: Columns>(from: &mut Scanner<'_>, mut tell: impl FnMut(T)) -> Result<(), Odd> {
+    from.pass(b'[', "a list of rows")?;
+    let mut is_first = true;
+    while !from.skip(b']') {
+        if !is_first {
+            from.pass(b',', "another row")?;
+        }
+        is_first = false;
+        from.pass(b'[', "a row")?;
+        let object = T::read(from)?;
+        from.pass(b']', "the end of a row")?;
+        tell(object);
+    }
+    Ok(())
+}
+
+/// Why a text is none of rows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NotRows {
+    /// Its bytes.
+    #[error(transparent)]
+    NotText(#[from] std::str::Utf8Error),
+    /// Its JSON, or its tables.
+    #[error("not a table of the snapshot: {0}")]
+    Odd(#[from] Odd),
 }
 
 #[cfg(test)]
@@ -255,6 +279,7 @@ mod tests {
             (r#"[4,"CA---",2,1,"n"]"#, r#"[4,"CA---",2,1,"n",0]"#),
             ("CA---", "CA--X"),
             ("\"fragments\"", "\"splinters\""),
+            ("\"fragments\"", "\"pools\""),
             ("[4,", "[-4,"),
         ] {
             let other = text.replacen(from, to, 1);
@@ -265,6 +290,44 @@ mod tests {
             assert!(read(&text.as_bytes()[..end]).is_err(), "{end}");
         }
         assert!(read(b"\xff").is_err());
+        let spaced = serde_json::from_str::<serde_json::Value>(&text).unwrap();
+        assert_eq!(read(format!("{spaced:#}\n").as_bytes()).unwrap(), seen);
+        assert!(read(format!("{text},").as_bytes()).is_err());
+    }
+
+    impl Objects for Snapshot {
+        fn pools(&self) -> impl Iterator<Item = Pool> {
+            self.pools.iter().cloned()
+        }
+        fn nodes(&self) -> impl Iterator<Item = Node> {
+            self.nodes.iter().cloned()
+        }
+        fn sessions(&self) -> impl Iterator<Item = Session> {
+            self.sessions.iter().cloned()
+        }
+        fn instances(&self) -> impl Iterator<Item = Instance> {
+            self.instances.iter().cloned()
+        }
+        fn configurations(&self) -> impl Iterator<Item = Configuration> {
+            self.configurations.iter().cloned()
+        }
+        fn fragments(&self) -> impl Iterator<Item = Fragment> {
+            self.fragments.iter().cloned()
+        }
+        fn namespaces(&self) -> impl Iterator<Item = Namespace> {
+            self.namespaces.iter().cloned()
+        }
+        fn registrations(&self) -> impl Iterator<Item = Registration> {
+            self.registrations.iter().cloned()
+        }
+        fn activations(&self) -> impl Iterator<Item = Activation> {
+            self.activations.iter().cloned()
+        }
+    }
+
+    fn read(text: &[u8]) -> Result<Snapshot, NotRows> {
+        let mut seen = Snapshot::default();
+        super::read(text, &mut seen).map(|()| seen)
     }
 
     /// The names are the object's own, in their order.

@@ -7,15 +7,14 @@
 use super::driver::{Commands, Hearing, Polled};
 use super::events::{Events, line};
 use super::limits::*;
-use super::metrics;
-use super::respond::{Body, Problem, Tables, json_of, log, nothing, problem, text};
+use super::metrics::{self, Figures};
+use super::respond::{Body, Problem, Tables, json_of, json_text, log, nothing, problem, text};
 use super::secrets::SecretStore;
 use super::spent::Spent;
 use crate::cluster::view::{self, Shown};
-use crate::cluster::{Caller, Settings};
+use crate::cluster::{Caller, Settings, State};
 use crate::munge::Munge;
-use crate::protocol::rows::Rows;
-use crate::protocol::{MAX_POLL_S, MUNGE_SCHEME, Operation, Parsed, ROWS_FORM, Saying, digest, parse};
+use crate::protocol::{MAX_POLL_S, MUNGE_SCHEME, Operation, Parsed, ROWS_FORM, Saying, digest, parse, rows};
 use forebay_model::ids::InstanceId;
 use http_body_util::{BodyExt, Channel, Either, Limited};
 use hyper::body::{Body as _, Bytes, Incoming};
@@ -263,14 +262,20 @@ async fn show(
     tables: Vec<Shown>,
     form: TableForm,
 ) -> Result<Response<Body>, Refused> {
-    let wanted = tables.clone();
     let first = shared.settings.is_workload_manager(uid);
-    let seen = shared.commands.read(first, move |state, _| view::select(state, uid, &wanted)).await?;
-    // Megabytes of text: the other connections of this thread go elsewhere meanwhile.
-    Ok(block_in_place(|| match form {
-        TableForm::Objects => json_of(&Tables(&seen, &tables)),
-        TableForm::Rows => json_of(&Rows(&seen, &tables)),
-    }))
+    match form {
+        TableForm::Objects => {
+            let wanted = tables.clone();
+            let seen = shared.commands.read(first, move |state, _| view::select(state, uid, &wanted)).await?;
+            // Megabytes of text: the other connections of this thread go elsewhere meanwhile.
+            Ok(block_in_place(|| json_of(&Tables(&seen, &tables))))
+        }
+        // Written while it is looked at: a copy of everything would take longer than the text.
+        TableForm::Rows => {
+            let look = move |state: &State, _: &Figures| rows::write(state, uid, &tables);
+            Ok(json_text(shared.commands.read(first, look).await?))
+        }
+    }
 }
 
 async fn figures(shared: &Shared) -> Result<Response<Body>, Refused> {

@@ -99,8 +99,8 @@ fn status_of(refusal: &Refusal) -> StatusCode {
 }
 
 /// An answer with this text.
-pub(super) fn text(status: StatusCode, kind: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Either::Left(Full::new(Bytes::from(text))));
+pub(super) fn text(status: StatusCode, kind: &'static str, text: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Either::Left(Full::new(text.into())));
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, header::HeaderValue::from_static(kind));
     response
@@ -108,7 +108,12 @@ pub(super) fn text(status: StatusCode, kind: &'static str, text: String) -> Resp
 
 /// An answer that is this value.
 pub(super) fn json_of(value: &impl Serialize) -> Response<Body> {
-    match serde_json::to_string(value) {
+    json_text(serde_json::to_vec(value))
+}
+
+/// An answer that is this JSON.
+pub(super) fn json_text(written: serde_json::Result<Vec<u8>>) -> Response<Body> {
+    match written {
         Ok(body) => text(StatusCode::OK, "application/json", body),
         Err(error) => problem(&Problem::new(StatusCode::INTERNAL_SERVER_ERROR, "defect", error)),
     }
