@@ -13,7 +13,8 @@ use crate::locks;
 use forebay_wire::message::{CallbackRequest, Credentials, Reply, SessionId};
 use forebay_wire::{Directory, FsError, Ino, Moved, OpenFlags, Result, Stub};
 use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::hash_map::{Entry, RandomState};
+use std::hash::{BuildHasher, Hasher};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Open files and directories of one session, at most.
@@ -21,6 +22,15 @@ const HANDLES_MAX: usize = 65_536;
 
 /// No handle gets a higher number.
 const NUMBER_MAX: u64 = 1 << 62;
+
+/// So many bits of the first number are drawn by lot: higher ones are left for all that follow.
+const FIRST_NUMBER_BITS: u32 = 61;
+
+/// Where the numbers of handles begin in this life of a session. A file that a client had open in an earlier life, and that is
+/// gone, still has its number there: were it given to another file, what is meant for the one would reach the other.
+fn first_number() -> u64 {
+    RandomState::new().build_hasher().finish() >> (u64::BITS - FIRST_NUMBER_BITS)
+}
 
 /// An answer with what it carries.
 #[derive(Debug)]
@@ -111,7 +121,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn new(id: SessionId, number: locks::Session, node: String, came_back: bool) -> Session {
         let (slots, outbox) = (Slots::new(), Outbox::new());
-        let (holdings, moved) = (Mutex::default(), Mutex::default());
+        let (holdings, moved) = (Mutex::new(Holdings::new()), Mutex::default());
         Session { id, number, node, came_back, slots, outbox, holdings, moved }
     }
 
@@ -230,6 +240,10 @@ impl Session {
 }
 
 impl Holdings {
+    fn new() -> Holdings {
+        Holdings { next_handle: first_number(), ..Holdings::default() }
+    }
+
     /// The number for a new handle.
     fn number(&mut self, wanted: Option<u64>) -> Result<u64> {
         if self.is_over {
@@ -241,9 +255,32 @@ impl Holdings {
         if wanted.is_some_and(|wanted| wanted > NUMBER_MAX) {
             return Err(FsError::InvalidArgument);
         }
-        // Numbers that were taken up again are not given away as new ones.
-        let number = wanted.unwrap_or(self.next_handle + 1);
-        self.next_handle = self.next_handle.max(number);
-        Ok(number)
+        Ok(wanted.unwrap_or_else(|| self.next_number()))
+    }
+
+    /// A number that nobody has, and nobody had in an earlier life: those taken up again do not change where new ones are.
+    fn next_number(&mut self) -> u64 {
+        loop {
+            self.next_handle += 1;
+            let number = self.next_handle;
+            if !self.files.contains_key(&number) && !self.directories.contains_key(&number) {
+                return number;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_number_of_an_earlier_life_is_nobody_elses_in_this_one() {
+        let mut earlier = Holdings::new();
+        let lost: Vec<u64> = (0..3).map(|_| earlier.number(None).unwrap()).collect();
+        let mut later = Holdings::new();
+        // One of them was found again, under its number.
+        assert_eq!(later.number(Some(lost[0])), Ok(lost[0]));
+        assert!((0..3).all(|_| !lost.contains(&later.number(None).unwrap())));
     }
 }
