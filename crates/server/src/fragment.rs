@@ -24,7 +24,7 @@ use crate::limits::Traffic;
 use crate::meter::Meter;
 use forebay_model::limits::WriteWindow;
 use forebay_wire::{FragmentAccount, FragmentSpace, FsError, Result};
-use rustix::fs::{FlockOperation, Mode, OFlags};
+use rustix::fs::{FlockOperation, Mode, OFlags, Timespec, Timestamps, UTIME_NOW};
 use rustix::io::Errno;
 use std::io::Write;
 use std::os::fd::OwnedFd;
@@ -136,6 +136,18 @@ impl Fragment {
     /// Everything in the fragment's file system is on disk afterwards.
     pub(crate) fn sync(&self) -> Result<()> {
         self.synced(rustix::fs::syncfs(&self.root))
+    }
+
+    /// Every change of names that was made is on disk afterwards. Where the file system has one log, a sync of something changed
+    /// later is enough.
+    pub(crate) fn sync_names(&self) -> Result<()> {
+        if !self.names_go_with_files {
+            return self.sync();
+        }
+        let now = Timespec { tv_sec: 0, tv_nsec: UTIME_NOW };
+        let times = Timestamps { last_access: now, last_modification: now };
+        rustix::fs::futimens(&self.root, &times).map_err(host("mark a change of names"))?;
+        self.synced(rustix::fs::fsync(&self.root))
     }
 
     /// Capacity and free space: the local file system's, or the metered ones where use is counted. Free space is

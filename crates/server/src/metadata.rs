@@ -272,6 +272,12 @@ impl Tree {
         if self.bare().end(file) {
             return;
         }
+        // A power cut may bring the name back as long as its going is not on disk; then it is to have its content.
+        let is_elsewhere = (0..layout.stripe_count()).any(|slot| layout.server(slot) != self.home.position);
+        if is_elsewhere && self.fragment().sync_names().is_err() {
+            self.home.walk_next_time();
+            return;
+        }
         for slot in 0..layout.stripe_count() {
             let removed = match self.data.get(layout.server(slot) as usize) {
                 Some(data) => data.remove(file, layout.substripes()),

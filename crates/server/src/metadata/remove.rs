@@ -3,7 +3,9 @@
 //! Order of events when a file's last name goes, and what a crash after each leaves:
 //! 1. the name is removed, and with it the stub, if nobody has the file open: substripe files without a stub, which the
 //!    walk at the next open removes;
-//! 2. the substripe files are removed, or, if the file is open, when it is closed.
+//! 2. where some of them are on other fragments, the removal is made durable: a power cut that brings the name back brings the
+//!    file back, and not a name without its content. Whoever replaces a file by a rename relies on it;
+//! 3. the substripe files are removed, or, if the file is open, when it is closed.
 //!
 //! In a shared tree an open file is held by other machines, which outlive a crash of this process: its stub is moved out
 //! of the tree instead, in one step ([`super::reclaim`]), and removed when it is closed, before the substripe files.
