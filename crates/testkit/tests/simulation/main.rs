@@ -30,7 +30,9 @@ const SEED: &str = "FOREBAY_SIMULATION_SEED";
 /// How many other seeds are to be played.
 const RUNS: &str = "FOREBAY_SIMULATION_RUNS";
 /// Seeds that are always played.
-const ALWAYS: std::ops::Range<u64> = 1..61;
+const ALWAYS: std::ops::Range<u64> = 1..121;
+/// One seed in so many plays machines that lose their power, and disks that are full.
+const POWER_OF: u64 = 2;
 /// Others, if nobody says how many.
 const OTHERS: u64 = 0;
 /// Seeds that are played twice to see whether they are the same.
@@ -51,8 +53,9 @@ fn plan(seed: u64) -> Plan {
         kill: rate(&[0, 0, 200, 500]),
         kills_left: 4,
         slow: rate(&[0, 0, 100]),
+        ..Faults::default()
     };
-    Plan {
+    let plan = Plan {
         servers: rate(&[1, 2, 3]) as usize,
         home: 0,
         clients: rate(&[1, 2, 3]) as usize,
@@ -60,7 +63,19 @@ fn plan(seed: u64) -> Plan {
         faults,
         disturbances: rate(&[0, 2, 5]),
         kills_clients: rate(&[0, 1]) == 1,
+        loses_power: false,
+    };
+    if !seed.is_multiple_of(POWER_OF) {
+        return plan;
     }
+    let faults = Faults {
+        crash: rate(&[0, 60, 200, 500]),
+        crashes_left: 4,
+        full: rate(&[0, 0, 40, 150]),
+        kill: rate(&[0, 0, 300]),
+        ..plan.faults
+    };
+    Plan { faults, kills_clients: false, loses_power: true, ..plan }
 }
 
 /// One thread runs at a time: on one processor the turns change hands faster.

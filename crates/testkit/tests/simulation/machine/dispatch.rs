@@ -5,9 +5,8 @@
 //! not, and writes the result where the call would have left it. It may switch threads: the signal is synchronous, so
 //! whatever was interrupted waits for nothing but this call.
 
-use super::files;
 use super::real::real;
-use super::{schedule, sockets};
+use super::{disk, files, schedule, sockets};
 use std::ffi::{CStr, c_void};
 use std::sync::OnceLock;
 
@@ -114,7 +113,7 @@ unsafe extern "C" fn handle(_signal: i32, info: *mut libc::siginfo_t, context: *
 }
 
 /// A result as the kernel gives it.
-fn raw(result: i64) -> i64 {
+pub(super) fn raw(result: i64) -> i64 {
     // Safe: the place belongs to this thread.
     if result == -1 { -i64::from(unsafe { *libc::__errno_location() }) } else { result }
 }
@@ -199,11 +198,43 @@ unsafe fn change(number: i64, a: [usize; 6]) -> i64 {
         libc::SYS_fchown | libc::SYS_fchownat => Some("chown"),
         _ => None,
     };
-    if let Some(name) = what {
-        files::before(name);
-    }
     // Safe: passed on.
-    unsafe { forward(number, a) }
+    let make = |a| unsafe { forward(number, a) };
+    match what {
+        Some(name) => files::change(name, number, a, make),
+        None => {
+            let result = disk::around(number, a, || make(a));
+            if result >= 0 {
+                // Safe: the kernel has written the answer.
+                unsafe { look_away(number, a) };
+            }
+            result
+        }
+    }
+}
+
+/// What the simulation of a disk needs is not shown: a second name of a file, and that its file system has no log.
+unsafe fn look_away(number: i64, a: [usize; 6]) {
+    // Safe: the caller says that these are answers of such calls.
+    unsafe {
+        match number {
+            libc::SYS_fstat | libc::SYS_newfstatat => {
+                let at = if number == libc::SYS_fstat { 1 } else { 2 };
+                let found = &mut *(a[at] as *mut libc::stat);
+                found.st_nlink -= u64::from(disk::hides_a_link(found.st_ino));
+            }
+            libc::SYS_statx => {
+                let found = &mut *(a[4] as *mut libc::statx);
+                found.stx_nlink -= u32::from(disk::hides_a_link(found.stx_ino));
+            }
+            libc::SYS_fstatfs => {
+                if let Some(kind) = disk::shown_kind(a[0] as i32) {
+                    (*(a[1] as *mut libc::statfs)).f_type = kind;
+                }
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Lets the kernel do it.

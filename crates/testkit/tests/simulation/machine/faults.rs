@@ -11,6 +11,12 @@ pub struct Faults {
     pub kills_left: u64,
     /// Messages that take much longer than others.
     pub slow: u64,
+    /// Changes of files before which the power of their machine goes.
+    pub crash: u64,
+    /// So often that may happen.
+    pub crashes_left: u64,
+    /// Changes of files that need space at which the disk begins to be full, for a while.
+    pub full: u64,
 }
 
 /// Something that went wrong.
@@ -24,9 +30,26 @@ pub enum Fault {
     KilledAtChange,
     /// A process was killed, wherever it was.
     Killed,
+    /// The power of a machine went before a process of it changed a file.
+    CrashedAtChange,
+    /// The power of a machine went, whatever it did.
+    Crashed,
+    /// A disk was full.
+    Full,
+    /// A disk was full after a part of what was to be written.
+    PartlyFull,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Fault; 4] = [Fault::CutBefore, Fault::CutAfter, Fault::KilledAtChange, Fault::Killed];
+    pub const ALL: [Fault; 8] = [
+        Fault::CutBefore,
+        Fault::CutAfter,
+        Fault::KilledAtChange,
+        Fault::Killed,
+        Fault::CrashedAtChange,
+        Fault::Crashed,
+        Fault::Full,
+        Fault::PartlyFull,
+    ];
 }

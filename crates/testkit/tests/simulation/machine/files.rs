@@ -1,33 +1,67 @@
-//! Files are real. Before a call changes one, its process may be killed.
+//! Files are real. Before a call changes one, its process may be killed, or its machine lose its power; or the disk is full.
 
+use super::dispatch::raw;
 use super::faults::Fault;
-use super::real::real;
-use super::schedule::{self, Seen};
+use super::real::{fail, real};
+use super::schedule::{self, Schedule, Seen};
+use super::{disk, space};
 use std::ffi::CStr;
 use std::ffi::c_char;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
+/// Says which start of the machine this is.
+const BOOT: &CStr = c"/proc/sys/kernel/random/boot_id";
+
 /// A call is going to change a file. Does not return when the process is killed at it.
-pub(super) fn before(name: &str) {
+fn before(name: &str) {
     schedule::pass();
-    let is_killed = schedule::with(|schedule| {
-        let faults = schedule.faults;
-        let may_be = schedule.may_die() && faults.kill > 0 && faults.kills_left > 0;
+    let is_over = schedule::with(|schedule| {
         schedule.note(|| name.to_owned());
-        let is_killed = may_be && schedule.dice.one_in(faults.kill);
-        if is_killed {
-            let process = schedule.process();
-            schedule.faults.kills_left -= 1;
-            schedule.happened(Fault::KilledAtChange);
-            schedule.kill(process);
-            schedule.tell(Seen::Killed(process));
-        }
-        is_killed
+        let process = schedule.process();
+        let seen = match ending(schedule) {
+            None => return false,
+            Some(Fault::CrashedAtChange) => {
+                schedule.faults.crashes_left -= 1;
+                schedule.happened(Fault::CrashedAtChange);
+                schedule.crash(process);
+                Seen::Crashed(process)
+            }
+            Some(fault) => {
+                schedule.faults.kills_left -= 1;
+                schedule.happened(fault);
+                schedule.kill(process);
+                Seen::Killed(process)
+            }
+        };
+        schedule.tell(seen);
+        true
     });
-    if is_killed {
+    if is_over {
         schedule::hand_over();
         unreachable!("a thread of a killed process runs");
+    }
+}
+
+/// How the process of this thread ends here, if it does.
+fn ending(schedule: &mut Schedule) -> Option<Fault> {
+    if !schedule.may_die() {
+        return None;
+    }
+    let faults = schedule.faults;
+    let mut happens = |rate: u64, left: u64| rate > 0 && left > 0 && schedule.dice.one_in(rate);
+    if happens(faults.kill, faults.kills_left) {
+        return Some(Fault::KilledAtChange);
+    }
+    happens(faults.crash, faults.crashes_left).then_some(Fault::CrashedAtChange)
+}
+
+/// A call that changes a file; `make` makes it. Results are as the kernel gives them.
+pub(super) fn change(name: &str, number: i64, a: [usize; 6], make: impl FnOnce([usize; 6]) -> i64) -> i64 {
+    before(&disk::named(name, number, a));
+    match space::left(number, a) {
+        Ok(a) => disk::around(number, a, || make(a)),
+        Err(errno) => -i64::from(errno),
     }
 }
 
@@ -60,13 +94,28 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: i32, mode: u32) -> i
     let open = real!(open64(*const c_char, i32, u32) -> i32);
     // Safe: the path ends with a zero.
     let is_chance = schedule::own().is_some() && unsafe { CStr::from_ptr(path) } == c"/dev/urandom";
-    if !is_chance {
-        // Safe: passed on.
-        return unsafe { open(path, flags, mode) };
-    }
+    // Safe: the same.
+    let is_boot = schedule::own().is_some() && unsafe { CStr::from_ptr(path) } == BOOT;
     let mut bytes = [0u8; 256];
-    super::chance::fill(bytes.as_mut_ptr(), bytes.len());
-    // Safe: a file in memory, written and read from its begin.
+    if is_boot {
+        return in_memory(schedule::with(|schedule| schedule.boot()).as_bytes());
+    }
+    if is_chance {
+        super::chance::fill(bytes.as_mut_ptr(), bytes.len());
+        return in_memory(&bytes);
+    }
+    // Safe: passed on.
+    let make = || unsafe { open(path, flags, mode) };
+    if schedule::own().is_none() || flags & libc::O_CREAT == 0 {
+        return make();
+    }
+    let a = [libc::AT_FDCWD as usize, path as usize, flags as usize, mode as usize, 0, 0];
+    as_c(change("open", libc::SYS_openat, a, |_| raw(i64::from(make()))))
+}
+
+/// A file that holds these bytes, read from its begin.
+fn in_memory(bytes: &[u8]) -> i32 {
+    // Safe: a file in memory.
     unsafe {
         let file = libc::memfd_create(c"chance".as_ptr(), libc::MFD_CLOEXEC);
         assert_eq!(libc::pwrite(file, bytes.as_ptr().cast(), bytes.len(), 0), bytes.len() as isize);
@@ -74,28 +123,41 @@ pub unsafe extern "C" fn open64(path: *const c_char, flags: i32, mode: u32) -> i
     }
 }
 
-/// Stands in front of functions that Rust's library changes files with.
+/// What the C library says is what the kernel said.
+fn as_c(result: i64) -> i32 {
+    if result < 0 { fail(-result as i32) } else { result as i32 }
+}
+
+/// Stands in front of functions that Rust's library changes files with. `$call` is the system call that does the same, and its
+/// arguments.
 macro_rules! change {
-    ($(fn $name:ident($($argument:ident: $type:ty),*))*) => {$(
+    ($(fn $name:ident($($argument:ident: $type:ty),*) as $call:ident($($given:expr),*);)*) => {$(
         /// As the C library's.
         ///
         /// # Safety
         /// As there.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name($($argument: $type),*) -> i32 {
-            if schedule::own().is_some() {
-                before(stringify!($name));
-            }
             let function = real!($name($($type),*) -> i32);
             // Safe: passed on.
-            unsafe { function($($argument),*) }
+            let make = || unsafe { function($($argument),*) };
+            if schedule::own().is_none() {
+                return make();
+            }
+            let mut a = [0; 6];
+            for (at, given) in [$($given),*].into_iter().enumerate() {
+                a[at] = given;
+            }
+            as_c(change(stringify!($name), libc::$call, a, |_| raw(i64::from(make()))))
         }
     )*};
 }
 
+const HERE: usize = libc::AT_FDCWD as usize;
+
 change! {
-    fn fsync(descriptor: i32)
-    fn fdatasync(descriptor: i32)
-    fn rename(from: *const c_char, to: *const c_char)
-    fn unlink(path: *const c_char)
+    fn fsync(descriptor: i32) as SYS_fsync(descriptor as usize);
+    fn fdatasync(descriptor: i32) as SYS_fdatasync(descriptor as usize);
+    fn rename(from: *const c_char, to: *const c_char) as SYS_renameat(HERE, from as usize, HERE, to as usize);
+    fn unlink(path: *const c_char) as SYS_unlinkat(HERE, path as usize);
 }

@@ -10,7 +10,8 @@
 //! * The clock stands still while anybody can run, but for the little that each step takes, and jumps to the next moment
 //!   somebody waits for when nobody can. A minute of grace costs nothing.
 //! * The network is memory: [`network`].
-//! * Files are real files. Each call that changes one is a place where the process that makes it can be killed.
+//! * Files are real files. Each call that changes one is a place where the process that makes it can be killed, or its machine
+//!   lose its power, and the disk what was not synced: [`disk`]; or where there is no space: [`space`].
 //! * Threads belong to processes. A process that is killed never runs again: its threads stay where they are, its
 //!   connections end, and its descriptors below its directories are closed, as the kernel would do it.
 //!
@@ -20,6 +21,7 @@
 
 mod chance;
 mod clock;
+mod disk;
 mod dispatch;
 mod faults;
 mod files;
@@ -27,10 +29,12 @@ mod network;
 mod real;
 mod schedule;
 mod sockets;
+mod space;
 mod threads;
 mod trace;
 mod waits;
 
+pub use disk::add as add_disk;
 pub use faults::{Fault, Faults};
 pub use schedule::{Process, Seen};
 
@@ -75,6 +79,36 @@ pub fn start(name: &str, main: impl FnOnce() + Send + 'static) -> Process {
 pub fn kill(process: Process, below: &std::path::Path) {
     kill_client(process);
     files::close_below(below);
+}
+
+/// The power of a process's machine goes. `disk`: its disk.
+pub fn crash(process: Process, disk: &std::path::Path) {
+    schedule::with(|schedule| {
+        schedule.happened(Fault::Crashed);
+        schedule.crash(process);
+    });
+    lose_power(disk);
+}
+
+/// What a process had open is closed, and its disk has what it has without power.
+pub fn lose_power(disk: &std::path::Path) {
+    files::close_below(disk);
+    disk::crash(disk);
+}
+
+/// How often processes were killed so far.
+pub fn kills() -> u64 {
+    schedule::with(|schedule| schedule.kills)
+}
+
+/// How often the power of a machine went so far.
+pub fn crashes() -> u64 {
+    schedule::with(|schedule| schedule.crashes)
+}
+
+/// The disk of a process may be full now and then.
+pub fn may_be_full(process: Process) {
+    schedule::with(|schedule| schedule.full.insert(process, 0));
 }
 
 /// Kills a process that has no files.

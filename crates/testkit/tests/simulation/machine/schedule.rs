@@ -13,7 +13,7 @@ use super::real::real;
 use super::trace::Trace;
 use forebay_testkit::Random;
 use std::cell::Cell;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,6 +39,8 @@ pub struct Process(pub usize);
 pub enum Seen {
     /// A process was killed by a fault.
     Killed(Process),
+    /// The power of its machine went.
+    Crashed(Process),
     /// Somebody says so.
     Said(Process, String),
 }
@@ -84,6 +86,12 @@ pub(super) struct Schedule {
     happened: [u64; Fault::ALL.len()],
     /// Processes at which faults happen.
     pub(super) mortal: Vec<Process>,
+    /// Processes whose disks may be full, and until when they are.
+    pub(super) full: BTreeMap<Process, u64>,
+    /// How often processes were killed, and how often the power of a machine went; that of each by the name of its process.
+    pub(super) kills: u64,
+    pub(super) crashes: u64,
+    boots: BTreeMap<String, u64>,
     trace: Trace,
     threads: Vec<Thread>,
     processes: Vec<String>,
@@ -114,6 +122,14 @@ pub(super) fn with<T>(look: impl FnOnce(&mut Schedule) -> T) -> T {
     drop(schedule);
     INSIDE.set(before);
     looked
+}
+
+/// Does something with the real functions of the C library, as this thread.
+pub(super) fn aside<T>(doing: impl FnOnce() -> T) -> T {
+    let before = INSIDE.replace(true);
+    let done = doing();
+    INSIDE.set(before);
+    done
 }
 
 /// Begins a simulation; the caller is its first thread.
@@ -251,6 +267,10 @@ impl Schedule {
             seen: VecDeque::new(),
             happened: [0; _],
             mortal: Vec::new(),
+            full: BTreeMap::new(),
+            kills: 0,
+            crashes: 0,
+            boots: BTreeMap::new(),
             trace: Trace::new(),
             threads: Vec::new(),
             processes: Vec::new(),
@@ -362,6 +382,25 @@ impl Schedule {
     /// A process never runs again, and its connections end.
     pub(super) fn kill(&mut self, process: Process) {
         self.note(|| format!("kill {}", process.0));
+        self.kills += 1;
+        self.end_of(process);
+    }
+
+    /// The power of a process's machine goes: it never runs again, and the next one there is in another boot.
+    pub(super) fn crash(&mut self, process: Process) {
+        self.note(|| format!("crash {}", process.0));
+        self.crashes += 1;
+        *self.boots.entry(self.processes[process.0].clone()).or_default() += 1;
+        self.end_of(process);
+    }
+
+    /// Which boot this is of the running process's machine.
+    pub(super) fn boot(&self) -> String {
+        let name = &self.processes[self.process().0];
+        format!("{name}-{}\n", self.boots.get(name).copied().unwrap_or(0))
+    }
+
+    fn end_of(&mut self, process: Process) {
         for thread in self.threads.iter_mut().filter(|thread| thread.process == process) {
             if thread.state != State::Ended {
                 thread.state = State::Killed;

@@ -2,7 +2,9 @@
 //!
 //! Only what the product asks for is there; anything else about a socket ends the simulation with a word about it.
 
+use super::dispatch::raw;
 use super::faults::Fault;
+use super::files;
 use super::network::{End, Found};
 use super::real::{fail, real};
 use super::schedule::{self, Key, Process, Schedule};
@@ -341,18 +343,6 @@ stand_in! {
         sent(end, &gather(parts, count as usize))
     }
 
-    fn write(descriptor: i32, bytes: *const c_void, length: usize) -> isize, placeholder => {
-        match placeholder.object {
-            Object::End(end) => sent(end, &gather(&part(bytes, length), 1)),
-            Object::Event { count } => {
-                replace(descriptor, Object::Event { count: count + 1 });
-                schedule::with(|schedule| schedule.wake(Key::Poll, usize::MAX));
-                length as isize
-            }
-            _ => not_simulated("writing", placeholder),
-        }
-    }
-
     fn recv(descriptor: i32, to: *mut c_void, length: usize, flags: i32) -> isize, placeholder => {
         let Object::End(end) = placeholder.object else { not_simulated("receiving", placeholder) };
         if flags & libc::MSG_PEEK != 0 {
@@ -396,6 +386,39 @@ stand_in! {
 
     fn ioctl(descriptor: i32, _request: u64, _argument: usize) -> i32, _placeholder => {
         0
+    }
+}
+
+/// As the C library's.
+///
+/// # Safety
+/// As there.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(descriptor: i32, bytes: *const c_void, length: usize) -> isize {
+    let Some(placeholder) = placeholder(descriptor) else {
+        let write = real!(write(i32, *const c_void, usize) -> isize);
+        if schedule::own().is_none() {
+            // Safe: passed on.
+            return unsafe { write(descriptor, bytes, length) };
+        }
+        let a = [descriptor as usize, bytes as usize, length, 0, 0, 0];
+        // Safe: the same, or less of it.
+        let make = |a: [usize; 6]| raw(unsafe { write(descriptor, bytes, a[2]) } as i64);
+        let result = files::change("write", libc::SYS_write, a, make);
+        return if result < 0 { fail(-result as i32) as isize } else { result as isize };
+    };
+    match placeholder.object {
+        Object::End(end) => {
+            let part = part(bytes, length);
+            // Safe: the caller says that they are there.
+            sent(end, &unsafe { gather(&part, 1) })
+        }
+        Object::Event { count } => {
+            replace(descriptor, Object::Event { count: count + 1 });
+            schedule::with(|schedule| schedule.wake(Key::Poll, usize::MAX));
+            length as isize
+        }
+        _ => not_simulated("writing", placeholder),
     }
 }
 

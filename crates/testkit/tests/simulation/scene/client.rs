@@ -1,5 +1,6 @@
 //! A client: a process that attaches the namespace and works in it with two threads until it has done enough.
 
+use super::kept::{Keeper, Memory};
 use super::own::{Expected, Worker, directory_of, me};
 use super::site::Map;
 use super::together::{Partner, Shared, Shown};
@@ -20,8 +21,16 @@ pub struct Task {
     pub map: Map,
     /// Operations of each thread.
     pub steps: u64,
-    pub expected: Expected,
-    pub shared: Arc<Shared>,
+    pub work: Work,
+}
+
+/// What its threads work on.
+#[derive(Clone)]
+pub enum Work {
+    /// One in a directory of the client's own, one with the others.
+    Together { expected: Expected, shared: Arc<Shared> },
+    /// Each in a directory of its own, which is there.
+    Alone { memories: [Memory; 2] },
 }
 
 /// Starts a client.
@@ -53,17 +62,42 @@ fn work(task: &Task) {
     let shown = Arc::<Shown>::default();
     attached.set_notices(shown.clone());
     let volume = volume(&attached);
-    let directory = own_directory(&volume, task.number);
+    match &task.work {
+        Work::Together { expected, shared } => together(task, &volume, shown, expected, shared),
+        Work::Alone { memories } => std::thread::scope(|scope| {
+            for (number, memory) in (2 * task.number..).zip(memories) {
+                let volume = &volume;
+                scope.spawn(move || {
+                    let directory = own_directory(volume, number);
+                    let mut keeper = Keeper::new(volume, directory, memory.clone());
+                    (0..task.steps).for_each(|_| keeper.step());
+                    keeper.close();
+                    volume.forget(directory, 1);
+                });
+            }
+        }),
+    }
+    drop(volume);
+    attached.close();
+}
+
+fn together(task: &Task, volume: &Volume, shown: Arc<Shown>, expected: &Expected, shared: &Arc<Shared>) {
+    let directory = own_directory(volume, task.number);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            let mut partner = Partner::new(task.number, &volume, task.shared.clone(), shown);
+            let mut partner = Partner::new(task.number, volume, shared.clone(), shown);
             (0..task.steps).for_each(|_| partner.step());
         });
-        let mut worker = Worker::new(&volume, directory, task.expected.clone());
+        let mut worker = Worker::new(volume, directory, expected.clone());
         (0..task.steps).for_each(|_| worker.step());
         worker.close();
     });
     volume.forget(directory, 1);
-    drop(volume);
-    attached.close();
+}
+
+/// The names of a directory are on the disk afterwards.
+pub fn sync_directory(volume: &Volume, directory: Ino) {
+    let handle = volume.opendir(me(), directory).expect("opened");
+    volume.fsyncdir(handle, false).expect("synced");
+    volume.releasedir(handle).expect("closed");
 }

@@ -107,11 +107,11 @@ fn difference(found: &[u8], expected: Option<&Vec<u8>>) -> String {
 }
 
 /// All of a file.
-pub fn read_all(volume: &Volume, handle: Handle) -> Vec<u8> {
+pub fn read_all(volume: &Volume, handle: Handle) -> Result<Vec<u8>> {
     let (mut data, mut buffer) = (Vec::new(), vec![0; LENGTH_MAX as usize]);
     loop {
-        match volume.read(handle, data.len() as u64, &mut buffer).expect("a read") {
-            0 => return data,
+        match volume.read(handle, data.len() as u64, &mut buffer)? {
+            0 => return Ok(data),
             count => data.extend_from_slice(&buffer[..count]),
         }
     }
@@ -125,30 +125,29 @@ pub fn write_all(volume: &Volume, handle: Handle, offset: u64, data: &[u8]) {
     }
 }
 
-fn names_in(volume: &Volume, directory: Ino) -> Vec<String> {
-    let (handle, mut names) = (volume.opendir(me(), directory).expect("opened"), Vec::new());
-    volume
-        .readdir(handle, 0, &mut |entry| {
-            names.push(entry.name.to_string_lossy().into_owned());
-            true
-        })
-        .expect("listed");
-    volume.releasedir(handle).expect("closed");
+/// The names of a directory.
+pub fn names_in(volume: &Volume, directory: Ino) -> Result<Vec<String>> {
+    let (handle, mut names) = (volume.opendir(me(), directory)?, Vec::new());
+    let listed = volume.readdir(handle, 0, &mut |entry| {
+        names.push(entry.name.to_string_lossy().into_owned());
+        true
+    });
+    volume.releasedir(handle).and(listed)?;
     names.retain(|name| name != "." && name != "..");
     names.sort();
-    names
+    Ok(names)
 }
 
 fn read_directory(volume: &Volume, directory: Ino) -> Files {
     let read = |name: String| {
         let attr = volume.lookup(me(), directory, OsStr::new(&name)).expect("a name of a listing");
         let opened = volume.open(me(), attr.ino, OpenFlags::READ_ONLY).expect("opened");
-        let content = read_all(volume, opened.handle);
+        let content = read_all(volume, opened.handle).expect("a read");
         volume.release(opened.handle).expect("closed");
         volume.forget(attr.ino, 1);
         (name, content)
     };
-    names_in(volume, directory).into_iter().map(read).collect()
+    names_in(volume, directory).expect("listed").into_iter().map(read).collect()
 }
 
 impl<'a> Worker<'a> {
@@ -274,7 +273,7 @@ impl<'a> Worker<'a> {
     fn read(&mut self) {
         let Some((name, _, handle, content)) = &self.open else { return };
         machine::note(|| format!("read {name:?}"));
-        let found = read_all(self.volume, *handle);
+        let found = read_all(self.volume, *handle).expect("a read");
         assert!(found == *content, "{name:?} {}", difference(&found, Some(content)));
         if machine::below(2) == 0 {
             self.volume.fsync(*handle, false).expect("a sync");
@@ -321,6 +320,6 @@ impl<'a> Worker<'a> {
     fn list(&mut self) {
         let known: Vec<String> = self.files().into_keys().collect();
         machine::note(|| "list".to_owned());
-        assert_eq!(names_in(self.volume, self.directory), known, "names of the directory");
+        assert_eq!(names_in(self.volume, self.directory), Ok(known), "names of the directory");
     }
 }

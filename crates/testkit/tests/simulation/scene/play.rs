@@ -3,12 +3,15 @@
 //! Servers start, clients work, things go wrong; when the clients have done all, nothing goes wrong any more, everything is
 //! looked at by a new client, and then by who looks at the fragments themselves.
 
-use super::client::{self, DONE, Task};
+use super::client::{self, DONE, Task, Work};
+use super::kept::Memory;
 use super::own::Expected;
 use super::site::{SERVES, STOPPED, Site};
 use super::together::Shared;
 use crate::machine::{self, Faults, Process, Seen};
+use forebay_client::Volume;
 use forebay_client::remote::attach;
+use forebay_wire::Ino;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +20,9 @@ use std::time::Duration;
 const QUIET_NS_MAX: u64 = 300_000_000;
 /// Longest time that a server is away, in nanoseconds.
 const AWAY_NS_MAX: u64 = 4_000_000_000;
+/// How long it takes at most until nothing without a name is left on disks that come back: those who may claim something are
+/// waited for.
+const SWEPT_WITHIN: Duration = Duration::from_secs(30);
 /// How long sessions of killed clients may last: their grace time and then some.
 const SESSIONS_END_WITHIN: Duration = Duration::from_secs(60);
 
@@ -33,6 +39,8 @@ pub struct Plan {
     pub disturbances: u64,
     /// Clients are killed.
     pub kills_clients: bool,
+    /// Disks lose what was not synced, and are full: clients keep only what they synced.
+    pub loses_power: bool,
 }
 
 struct Play {
@@ -51,22 +59,76 @@ pub fn play(plan: Plan, directory: &Path) {
     let disturbances_left = plan.disturbances;
     let mut play =
         Play { plan, site, working: Vec::new(), killed_clients: 0, disturbances_left, away: Vec::new() };
-    (0..plan.servers).for_each(|position| play.site.start(position));
-    let shared = Arc::<Shared>::default();
-    let expected: Vec<Expected> = (0..plan.clients).map(|_| Expected::default()).collect();
-    for (number, expected) in expected.iter().enumerate() {
-        let (map, expected, shared) = (play.site.map(), expected.clone(), shared.clone());
-        let process = client::start(Task { number, map, steps: plan.steps, expected, shared });
-        play.working.push((number, process));
+    if plan.loses_power {
+        play.site.have_disks();
     }
-    machine::set_faults(plan.faults);
-    play.until_all_is_done();
-    machine::set_faults(Faults::default());
-    play.look(&expected, &shared);
+    (0..plan.servers).for_each(|position| play.site.start(position));
+    match plan.loses_power {
+        false => play.together(),
+        true => play.without_power(),
+    }
     play.end();
 }
 
 impl Play {
+    fn work(&mut self, number: usize, work: Work) {
+        let task = Task { number, map: self.site.map(), steps: self.plan.steps, work };
+        self.working.push((number, client::start(task)));
+    }
+
+    /// Nothing that was answered is lost.
+    fn together(&mut self) {
+        let shared = Arc::<Shared>::default();
+        let expected: Vec<Expected> = (0..self.plan.clients).map(|_| Expected::default()).collect();
+        for (number, expected) in expected.iter().enumerate() {
+            self.work(number, Work::Together { expected: expected.clone(), shared: shared.clone() });
+        }
+        machine::set_faults(self.plan.faults);
+        self.until_all_is_done();
+        machine::set_faults(Faults::default());
+        self.look(|volume, killed_clients| {
+            for (number, expected) in expected.iter().enumerate() {
+                let directory = client::own_directory(volume, number);
+                expected.compare(volume, directory);
+                volume.forget(directory, 1);
+            }
+            shared.check(volume, killed_clients);
+        });
+    }
+
+    /// Nothing that was synced is lost.
+    fn without_power(&mut self) {
+        let threads = 2 * self.plan.clients;
+        let memories: Vec<Memory> = (0..threads).map(|_| Memory::default()).collect();
+        self.look(|volume, _| {
+            for number in 0..threads {
+                volume.forget(client::own_directory(volume, number), 1);
+            }
+            client::sync_directory(volume, Ino::ROOT);
+        });
+        for number in 0..self.plan.clients {
+            let memories = [memories[2 * number].clone(), memories[2 * number + 1].clone()];
+            self.work(number, Work::Alone { memories });
+        }
+        machine::set_faults(self.plan.faults);
+        self.until_all_is_done();
+        machine::set_faults(Faults::default());
+        self.wait_for_those_on_their_way();
+        for position in 0..self.plan.servers {
+            self.site.crash(position);
+            self.comes_back(position);
+        }
+        self.look(|volume, _| {
+            for (number, memory) in memories.iter().enumerate() {
+                let directory = client::own_directory(volume, number);
+                memory.compare(volume, directory);
+                volume.forget(directory, 1);
+            }
+            // What the disks got back is looked through meanwhile.
+            std::thread::sleep(SWEPT_WITHIN);
+        });
+    }
+
     fn until_all_is_done(&mut self) {
         while !self.working.is_empty() {
             let quiet = Duration::from_nanos(1 + machine::below(QUIET_NS_MAX));
@@ -81,11 +143,17 @@ impl Play {
     fn see(&mut self, seen: Seen) {
         match seen {
             Seen::Killed(process) => self.is_away(process),
+            Seen::Crashed(process) => {
+                let position = self.site.position(process).expect("a server");
+                self.site.lost_power(position);
+                self.comes_back(position);
+            }
+            Seen::Said(process, said) if said == SERVES => self.site.may_be_full(process),
             Seen::Said(process, said) if said == STOPPED => self.is_away(process),
             Seen::Said(process, said) if said == DONE => {
                 self.working.retain(|(_, working)| *working != process);
             }
-            Seen::Said(_, said) => assert_eq!(said, SERVES),
+            Seen::Said(_, said) => panic!("somebody says {said}"),
         }
     }
 
@@ -110,6 +178,11 @@ impl Play {
         let is_running = self.site.is_running(position);
         let may = is_running && self.disturbances_left > 0;
         match machine::below(8) {
+            0 if may && self.plan.loses_power && machine::below(2) == 0 => {
+                self.disturbances_left -= 1;
+                self.site.crash(position);
+                self.comes_back(position);
+            }
             0 if may => {
                 self.disturbances_left -= 1;
                 self.site.kill(position);
@@ -129,14 +202,18 @@ impl Play {
         }
     }
 
-    /// A new client looks at everything.
-    fn look(&mut self, expected: &[Expected], shared: &Shared) {
-        machine::note(|| "look at everything".to_owned());
-        // Whoever is on the way down comes to his end first.
+    /// Whoever is on the way down comes to his end, and all who are away come back.
+    fn wait_for_those_on_their_way(&mut self) {
         while let Some(seen) = machine::wait_for_seen(Duration::from_secs(15)) {
             self.see(seen);
         }
         self.start_those_due(u64::MAX);
+    }
+
+    /// A new client looks at everything.
+    fn look(&mut self, look: impl FnOnce(&Volume, u64)) {
+        machine::note(|| "look at everything".to_owned());
+        self.wait_for_those_on_their_way();
         let attached = attach(&self.site.map().description()).expect("attached");
         let begun = std::time::Instant::now();
         while attached.status().expect("a status").sessions > 1 {
@@ -145,12 +222,7 @@ impl Play {
         }
         assert_eq!(attached.status().expect("a status").open_files, 0, "files that nobody has open");
         let volume = client::volume(&attached);
-        for (number, expected) in expected.iter().enumerate() {
-            let directory = client::own_directory(&volume, number);
-            expected.compare(&volume, directory);
-            volume.forget(directory, 1);
-        }
-        shared.check(&volume, self.killed_clients);
+        look(&volume, self.killed_clients);
         drop(volume);
         attached.close();
     }

@@ -214,7 +214,7 @@ impl<'a> Partner<'a> {
         }
         let opened = self.volume.open(me(), attr.ino, OpenFlags::READ_ONLY).expect("an open");
         let from = board.acknowledged.load(SeqCst);
-        let found = read_all(self.volume, opened.handle);
+        let found = read_all(self.volume, opened.handle).expect("a read");
         let to = board.begun.load(SeqCst);
         let is_good = |byte: &u8| (from..=to).any(|number| number as u8 == *byte);
         let bad = found.iter().position(|byte| !is_good(byte));
@@ -266,7 +266,7 @@ impl Shared {
 
     fn check_log(&self, volume: &Volume, killed: u64) {
         let file = opened(volume, "log");
-        let content = read_all(volume, file.1);
+        let content = read_all(volume, file.1).expect("a read");
         close(volume, file);
         let begun = self.begun.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let acknowledged = self.acknowledged.lock().unwrap_or_else(PoisonError::into_inner).clone();
