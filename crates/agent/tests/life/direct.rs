@@ -7,7 +7,11 @@ use forebay_stager::{CancelToken, Direction, StageOptions};
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::process::Command;
 use std::sync::Mutex;
+
+/// A user who owns a program.
+const SOMEBODY: u32 = 4321;
 
 #[test]
 fn lives_and_leaves_nothing() {
@@ -45,6 +49,27 @@ fn lives_and_leaves_nothing() {
     agent.destroy_instance(INSTANCE).unwrap();
     agent.destroy_instance(INSTANCE).unwrap();
     scene.assert_nothing_is_left();
+}
+
+/// Neither the mount of a fragment nor that of the file system brings anybody powers.
+#[test]
+fn programs_of_others_and_devices_are_none_in_an_instance() {
+    for (fragments, serving) in [(1, Serving::DirectXfs), (3, Serving::Fuse { passthrough: false })] {
+        let scene = Scene::new();
+        let (_agent, mut attachment) = scene.attached(fragments, 40 * MIB, Some(serving));
+        let mount = attachment.mount(CONFIGURATION).unwrap();
+        let (program, device) = (mount.join("id"), mount.join("zero"));
+        fs::copy("/usr/bin/id", &program).unwrap();
+        std::os::unix::fs::chown(&program, Some(SOMEBODY), None).unwrap();
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o4755)).unwrap();
+        let ran = Command::new(&program).arg("-u").output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&ran.stdout), "0\n", "{serving:?}: it ran as its owner");
+        let made = Command::new("mknod").arg(&device).args(["c", "1", "5"]).status().unwrap();
+        assert!(made.success());
+        let opened = File::open(&device).unwrap_err();
+        assert_eq!(opened.kind(), ErrorKind::PermissionDenied, "{serving:?}");
+        fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
+    }
 }
 
 #[test]
