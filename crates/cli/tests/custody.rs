@@ -2,7 +2,7 @@
 //! is refused at the start with a sentence that names it, and as it was before they start. Needs root, as they do.
 
 use std::fs::{self, Permissions};
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -73,10 +73,16 @@ impl Place {
 
     /// What it says when it does not start.
     fn refuses(&self) -> String {
-        let output = self.command().stdin(Stdio::null()).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(REFUSED), "{said}");
-        assert!(output.stdout.is_empty(), "it said that it is ready");
+        let mut command = self.command();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Running(command.spawn().unwrap());
+        // It says that it is ready, or it ends.
+        let mut line = String::new();
+        BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert_eq!(line, "", "it started");
+        let mut said = String::new();
+        child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert_eq!(child.0.wait().unwrap().code(), Some(REFUSED), "{said}");
         said
     }
 
