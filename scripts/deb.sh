@@ -7,6 +7,8 @@
 # target/deb), without root. The version is that of Cargo.toml; packages of the same sources and programs are the same, byte for
 # byte. There is no package of development files yet, because there is no C interface to develop with.
 #
+# Whoever gives packages to others names himself in FOREBAY_MAINTAINER ('Name <address>'); without it they are nobody's.
+#
 # dpkg-deb has to be there. dpkg-shlibdeps (package dpkg-dev, or what FOREBAY_SHLIBDEPS names) finds out which libraries the
 # programs need; without it they are listed by hand, as new as on this machine.
 # Exit status: 0 done, 1 failed (nothing half-made is left in the output), 2 wrong usage.
@@ -18,7 +20,7 @@ target=${CARGO_TARGET_DIR:-$root/target}
 programs=$target/release
 output=$target/deb
 shlibdeps=${FOREBAY_SHLIBDEPS:-dpkg-shlibdeps}
-readonly maintainer='Forebay developers <forebay@localhost>'
+readonly maintainer=${FOREBAY_MAINTAINER:-Forebay developers <forebay@localhost>}
 readonly names='forebay dwstat dwcli dw_wlm_cli'
 
 fail() {
@@ -43,6 +45,8 @@ done
 
 command -v dpkg-deb >/dev/null || fail "dpkg-deb was not found: packages are built on Debian and its relatives"
 command -v strip >/dev/null || fail "strip was not found: install binutils"
+[[ $maintainer =~ ^[^\<\>@/\&]+\ \<[^\<\>@\ /\&]+@[^\<\>@\ /\&]+\>$ ]] ||
+    fail "FOREBAY_MAINTAINER is '$maintainer': write Name <address>"
 for name in $names; do
     [ -f "$programs/$name" ] || fail "$programs/$name is not there: run 'make build' first"
 done

@@ -102,6 +102,18 @@ class Contents(Packages):
             self.assertEqual(self.field(package, "Version"), version.replace("-", "~"))
         self.assertEqual(self.field("forebay-client", "Architecture"), run("dpkg", "--print-architecture").strip())
 
+    def test_the_maintainer_is_whoever_names_himself(self):
+        self.assertEqual(self.field("forebay-node", "Maintainer"), "Forebay developers <forebay@localhost>")
+        output = self.work / "named"
+        done = build(self.work / "programs", output, FOREBAY_MAINTAINER="Ann O'Nym <ann@site.example>")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        fields = [run("dpkg-deb", "--field", file, "Maintainer").strip() for file in output.iterdir()]
+        self.assertEqual(fields, ["Ann O'Nym <ann@site.example>"] * len(PACKAGES))
+        for wrong in ("ann", "Ann <ann>", "Ann <ann@a b>", "a/b <a@b>", "A <a@b>\nDepends: x"):
+            refused = build(self.work / "programs", self.work / "refused", FOREBAY_MAINTAINER=wrong)
+            self.assertEqual((refused.returncode, "write Name <address>" in refused.stderr), (1, True), wrong)
+            self.assertFalse((self.work / "refused").exists())
+
     def test_dependencies(self):
         self.assertIn("libc6", self.field("forebay-client", "Depends"))
         version = self.field("forebay-client", "Version")
