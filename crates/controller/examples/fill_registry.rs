@@ -59,6 +59,7 @@ fn cluster(nodes: u64, instances: u64) -> Result<State, Box<dyn std::error::Erro
         pools: vec![(POOL.into(), Bytes(GIB))],
         // No agent is lost while jobs begin.
         lost_after_s: i64::try_from(instances * BETWEEN_JOBS_S)? + limits::LOST_AFTER_S,
+        storage_wait_s: limits::STORAGE_WAIT_S,
     };
     let mut state = State::new(settings)?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs();

@@ -27,6 +27,7 @@ fn settings() -> Settings {
         pools: vec![("wlm_pool".into(), Bytes(GIB))],
         policies: Default::default(),
         lost_after_s: limits::LOST_AFTER_S,
+        storage_wait_s: limits::STORAGE_WAIT_S,
     }
 }
 

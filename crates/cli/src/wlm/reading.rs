@@ -58,6 +58,14 @@ pub enum Problem {
         /// As it is written.
         capacity: Capacity,
     },
+    /// `--bb="capacity=50M,type=scratch"`
+    #[error(
+        "the capacity is {bytes} bytes: Slurm makes that of a size with a comma behind it, so write --bb with blanks between its keys, and sizes with a unit, for example capacity=200GiB"
+    )]
+    NoUnit {
+        /// What Slurm understood.
+        bytes: u64,
+    },
     /// A `jobdw` below the first command.
     #[error("Slurm does not see #DW {command} here: move it above the first line that is no comment")]
     Below {
@@ -80,6 +88,9 @@ const LOOKED_INTO: [(&str, &[&str]); 5] = [
     ("destroy_persistent", &["name="]),
 ];
 
+/// Nobody means less than so many bytes.
+const SMALLEST_MEANT: u64 = 1 << 20;
+
 /// All that Slurm misreads in a text whose directives are right.
 pub fn findings(text: &[u8], replaced: Replaced, parsed: &Parsed) -> Vec<Finding> {
     let lines = seen_by_slurm(text);
@@ -88,6 +99,9 @@ pub fn findings(text: &[u8], replaced: Replaced, parsed: &Parsed) -> Vec<Finding
         .iter()
         .filter_map(|line| line.problem().map(|problem| Finding { line: line.number, problem }))
         .collect();
+    found.extend(lines.iter().filter_map(|line| {
+        line.bytes_of_slurm().map(|bytes| Finding { line: line.number, problem: Problem::NoUnit { bytes } })
+    }));
     found.extend(parsed.directives.iter().filter_map(|directive| {
         let problem =
             of_value(&directive.value).or_else(|| below(&directive.value, directive.line > last))?;
@@ -141,6 +155,15 @@ impl Line {
             return Some(Problem::NoBlank { word: String::from_utf8_lossy(word).into_owned(), prefix });
         }
         keys.iter().find_map(|key| self.key_problem(key))
+    }
+
+    /// The bytes that Slurm made of the first key of `--bb`, if nobody can have meant them: it writes the capacity first, and
+    /// without a unit if it understood none.
+    fn bytes_of_slurm(&self) -> Option<u64> {
+        let rest = self.text.strip_prefix(b"#DW jobdw capacity=")?;
+        let value = rest.split(|byte| byte.is_ascii_whitespace()).next().unwrap_or_default();
+        let bytes = std::str::from_utf8(value).ok()?.parse().ok()?;
+        (bytes < SMALLEST_MEANT).then_some(bytes)
     }
 
     fn key_problem(&self, key: &'static str) -> Option<Problem> {
@@ -202,6 +225,9 @@ mod tests {
                 "#!/bin/bash\n\n#SBATCH -N 1\n#DW jobdw {REST} \\\n#DW capacity=1GiB pool=a\n#BB create_persistent name=a capacity=1G access=striped type=scratch\n"
             ),
             format!("#!/bin/bash\n#DW\tjobdw\tcapacity=1GiB {REST}\r\n"),
+            // A size without a unit is one of bytes, where a user wrote it or it can be meant.
+            format!("#DW jobdw {REST} capacity=48\n#BB create_persistent name=a capacity=48 {REST}\n"),
+            format!("#DW jobdw capacity=1048576 {REST}\n"),
             "#!/bin/bash\n#BB destroy_persistent name=hurryup hurry\n#DW persistentdw name=a\n".to_owned(),
             format!(
                 "#!/bin/sh\n#DW jobdw capacity=1GiB {REST}\n#DW stage_in type=file source=/a/pool=b/%j destination=$DW_JOB_STRIPED/name=x\necho\n#DW stage_out type=file source=$DW_JOB_STRIPED/a destination=/b\n"
@@ -225,6 +251,7 @@ mod tests {
             &format!("#DW jobdw pfs=/a/pool=b capacity=1GiB {REST} pool=c"),
             "finds pool= inside another word",
         );
+        found(&format!("#DW jobdw capacity=50 {REST}"), "the capacity is 50 bytes");
         found("#BB destroy_persistent name=hurryup", "hurry in the name hurryup");
         found(
             &format!("#!/bin/sh\n# a\necho\n#DW jobdw capacity=1GiB {REST}"),

@@ -9,7 +9,7 @@ mod task;
 
 use super::effect::{Effect, Notice};
 use super::event::{AgentMessage, Copied};
-use super::limits::{MAX_ATTEMPTS, MAX_TEXT, retry_pause_s};
+use super::limits::{FIRST_RETRY_S, MAX_ATTEMPTS, MAX_TEXT, retry_pause_s};
 use super::row::*;
 use super::step::Step;
 use super::word::one_line;
@@ -133,12 +133,18 @@ impl Step<'_> {
 
     /// The task is tried again later, or not any more.
     fn put_off(&mut self, task: &TaskRow, text: &str, again: bool) {
-        let attempts = task.attempts.saturating_add(1);
-        let blown = (!again || attempts >= MAX_ATTEMPTS) && self.somebody_asks_for(&task.subject);
-        let not_before = self.state.now + if blown { 0 } else { retry_pause_s(attempts) };
+        let (attempts, now) = (task.attempts.saturating_add(1), self.state.now);
+        let since = task.failing_since.unwrap_or(now);
+        // A storage node that is being started is worth more than a few attempts, and they need not be far apart.
+        let awaits =
+            now - since < self.state.settings.storage_wait_s && self.storage_away(&task.subject).is_some();
+        let enough = attempts >= MAX_ATTEMPTS && !awaits;
+        let blown = (!again || enough) && self.somebody_asks_for(&task.subject);
+        let pause = if awaits { FIRST_RETRY_S } else { retry_pause_s(attempts) };
+        let not_before = now + if blown { 0 } else { pause };
         self.state.tables.tasks.edit(&task.id, |row| {
             (row.attempts, row.blown, row.not_before) = (attempts, blown, not_before);
-            row.failure = Some(text.to_owned());
+            (row.failure, row.failing_since) = (Some(text.to_owned()), Some(since));
         });
         if !blown {
             self.state.due.insert((not_before, task.id));

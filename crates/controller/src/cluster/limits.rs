@@ -39,6 +39,9 @@ pub const MAX_ID: u64 = u32::MAX as u64;
 
 /// An agent that is not heard of for so long is lost, unless the configuration says otherwise.
 pub const LOST_AFTER_S: i64 = 60;
+/// A mount whose storage nodes are away is tried for so long, unless the configuration says otherwise: less than the 240 s
+/// that dw_wlm_cli waits for a controller, and the 300 s that Slurm means to wait for everything.
+pub const STORAGE_WAIT_S: i64 = 200;
 /// A failed task is tried so many times before the fuse blows and somebody has to act.
 pub const MAX_ATTEMPTS: u32 = 5;
 /// Pause before the second attempt; it doubles with every further one.

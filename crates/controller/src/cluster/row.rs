@@ -378,6 +378,9 @@ pub struct TaskRow {
     pub blown: bool,
     /// Why the last attempt failed.
     pub failure: Option<String>,
+    /// When the first of the attempts that failed did, in seconds since the epoch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failing_since: Option<i64>,
 }
 
 /// One change of the registry.

@@ -24,6 +24,8 @@ pub struct Settings {
     pub policies: BTreeMap<String, InstancePolicies>,
     /// An agent that is not heard of for so long is lost.
     pub lost_after_s: i64,
+    /// A mount whose storage nodes are away is tried for so long.
+    pub storage_wait_s: i64,
 }
 
 impl Settings {

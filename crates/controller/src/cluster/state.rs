@@ -193,6 +193,13 @@ impl State {
         self.tables.counters.get(&()).cloned().unwrap_or_default()
     }
 
+    /// Whether an agent is lost, or silent for so long that it may be.
+    pub(super) fn is_doubtful(&self, node: &str) -> bool {
+        let silent =
+            self.heard.get(node).is_some_and(|heard| self.now - heard >= self.settings.lost_after_s / 2);
+        silent || !self.is_online(node)
+    }
+
     /// Whether an agent was silent for too long.
     pub(super) fn is_silent(&self, node: &str) -> bool {
         self.heard.get(node).is_some_and(|heard| self.now - heard >= self.settings.lost_after_s)

@@ -46,6 +46,7 @@ fn settings() -> Settings {
         pools: vec![("wlm_pool".into(), Bytes(GRANULE)), ("sm_pool".into(), Bytes(GRANULE / 4))],
         policies: BTreeMap::new(),
         lost_after_s: LOST_AFTER_S,
+        storage_wait_s: STORAGE_WAIT_S,
     }
 }
 

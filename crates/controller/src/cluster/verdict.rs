@@ -82,6 +82,10 @@ impl Step<'_> {
             Some(Verb::Stage) => "staging",
         };
         if let Some(task) = task.filter(|task| task.blown) {
+            // What the client says then is that it reaches nobody.
+            if let Some(node) = self.storage_away(subject).filter(|_| task.verb == Verb::Mount) {
+                return Some(Refusal::NodeLost { node, what });
+            }
             let text = task.failure.clone().unwrap_or_default();
             return Some(Refusal::Failed { what, node: node.to_owned(), text });
         }

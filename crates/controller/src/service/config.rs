@@ -2,7 +2,7 @@
 
 use crate::client::DEFAULT_SOCKET;
 use crate::cluster::Settings;
-use crate::cluster::limits::LOST_AFTER_S;
+use crate::cluster::limits::{LOST_AFTER_S, STORAGE_WAIT_S};
 use crate::cluster::settings::MOUNT_ROOT;
 use forebay_model::capacity::Capacity;
 use forebay_model::limits::InstancePolicies;
@@ -20,6 +20,8 @@ pub const DEFAULT_WORKLOAD_MANAGER: &str = "slurm";
 /// Shortest time after which an agent may be taken for lost: it speaks every few seconds.
 const MIN_LOST_AFTER_S: i64 = 5;
 const MAX_LOST_AFTER_S: i64 = 86_400;
+/// Longest that a mount may wait for its storage nodes: a workload manager would not wait so long.
+const MAX_STORAGE_WAIT_S: i64 = 3600;
 
 /// The configuration, with all names resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,6 +48,8 @@ pub struct Config {
     pub munge_socket: Option<PathBuf>,
     /// An agent that is silent for so long is lost.
     pub lost_after_s: i64,
+    /// A mount whose storage nodes are away is tried for so long.
+    pub storage_wait_s: i64,
 }
 
 /// Why a configuration is refused.
@@ -119,6 +123,8 @@ struct File {
     mount_root: PathBuf,
     #[serde(default = "default_lost_after")]
     lost_after_s: i64,
+    #[serde(default = "default_storage_wait")]
+    storage_wait_s: i64,
     #[serde(default)]
     munge: MungeEntry,
     #[serde(default, rename = "pool")]
@@ -143,6 +149,10 @@ fn default_mount_root() -> PathBuf {
 
 fn default_lost_after() -> i64 {
     LOST_AFTER_S
+}
+
+fn default_storage_wait() -> i64 {
+    STORAGE_WAIT_S
 }
 
 impl Config {
@@ -178,6 +188,7 @@ impl Config {
             pools: self.pools.clone(),
             policies: self.policies.clone(),
             lost_after_s: self.lost_after_s,
+            storage_wait_s: self.storage_wait_s,
         }
     }
 
@@ -193,6 +204,7 @@ impl Config {
             workload_managers: Some(users(&self.workload_managers)),
             mount_root: self.mount_root.clone().into(),
             lost_after_s: self.lost_after_s,
+            storage_wait_s: self.storage_wait_s,
             munge: MungeEntry { socket: self.munge_socket.clone() },
             pools: self.pools.iter().map(|pool| self.pool_entry(pool)).collect(),
         };
@@ -229,6 +241,10 @@ fn resolve(file: File) -> Result<Config, Problem> {
         let range = format!("{} is not between {MIN_LOST_AFTER_S} and {MAX_LOST_AFTER_S}", file.lost_after_s);
         return Err(at("lost_after_s")(range));
     }
+    if !(0..=MAX_STORAGE_WAIT_S).contains(&file.storage_wait_s) {
+        let range = format!("{} is not between 0 and {MAX_STORAGE_WAIT_S}", file.storage_wait_s);
+        return Err(at("storage_wait_s")(range));
+    }
     if let Some(socket) = &file.munge.socket {
         check_path(socket).map_err(at("munge.socket"))?;
     }
@@ -244,6 +260,7 @@ fn resolve(file: File) -> Result<Config, Problem> {
         pools: pools(file.pools).map_err(at("pool"))?,
         munge_socket: file.munge.socket,
         lost_after_s: file.lost_after_s,
+        storage_wait_s: file.storage_wait_s,
     })
 }
 
@@ -350,6 +367,7 @@ mod tests {
             ("operators = ['nobody-of-that-name']", "no user"),
             ("mount_root = '/'", "below /"),
             ("lost_after_s = 1", "between"),
+            ("storage_wait_s = -1", "not between 0 and 3600"),
             ("registry = 'a b'", "registry"),
             ("[[pool]]\nname='a'\ngranularity='1'\npolicy={file_size='warn'}", "unknown variant `warn`"),
             ("[[pool]]\nname='a'\ngranularity='1'\npolicy={files='log'}", "unknown field `files`"),

@@ -10,6 +10,7 @@ use crate::cluster::limits::{MAX_ADDRESS, MAX_HELD, MAX_NODES, MAX_PATH_BYTES};
 use crate::cluster::row::*;
 use crate::cluster::step::Step;
 use crate::cluster::word::{check_word, shown};
+use crate::request::StageKind;
 use forebay_model::ids::*;
 use forebay_model::pool::granules_for;
 use forebay_model::state::{Goal, ObjectState};
@@ -98,6 +99,7 @@ impl Step<'_> {
         for instance in instances {
             self.serve_anew(instance);
             self.mount_anew(instance);
+            self.stage_anew(instance);
         }
     }
 
@@ -122,6 +124,30 @@ impl Step<'_> {
                 self.drop_task_for(&subject);
                 self.require(subject, &node, Verb::Mount);
             }
+        }
+    }
+
+    /// Stagings that reach the instance are begun again where its file servers are now; what their journals say is done is not
+    /// done twice. One that is being broken off is not wanted any more.
+    fn stage_anew(&mut self, instance: InstanceId) {
+        let (links, tables) = (&self.state.links, &self.state.tables);
+        let registered = links.configurations.of(&instance).flat_map(|id| links.registered.of(id));
+        let sessions = registered.filter_map(|id| tables.registrations.get(id)).map(|row| row.session);
+        let sessions: BTreeSet<SessionId> = sessions.collect();
+        let stages =
+            sessions.iter().flat_map(|id| links.stages.of(id)).filter_map(|id| tables.stages.get(id));
+        let reaches = |row: &&StageRow| {
+            let own = tables.configurations.get(&row.configuration).is_some_and(|of| of.instance == instance);
+            // The lines of a list may name every instance of its session.
+            own || row.kind == StageKind::List
+        };
+        let stages: Vec<StageId> = stages.filter(reaches).map(|row| row.id).collect();
+        for stage in stages {
+            let subject = Subject::Stage(stage);
+            let Some(task) = self.task_for(&subject).filter(|task| !task.cancel) else { continue };
+            let node = task.node.clone();
+            self.drop_task_for(&subject);
+            self.require(subject, &node, Verb::Stage);
         }
     }
 

@@ -18,10 +18,11 @@ impl Step<'_> {
             return;
         }
         let id = TaskId(self.state.draw(|counters| &mut counters.tasks));
-        let (attempts, cancel, blown, failure) = (0, false, false, None);
+        let (attempts, cancel, blown, failure, failing_since) = (0, false, false, None, None);
         let (node, not_before) = (node.to_owned(), self.state.now);
         self.relist(&node);
-        let row = TaskRow { id, node, subject, verb, attempts, not_before, cancel, blown, failure };
+        let row =
+            TaskRow { id, node, subject, verb, attempts, not_before, cancel, blown, failure, failing_since };
         self.state.insert(Row::Task(row));
     }
 
@@ -50,9 +51,22 @@ impl Step<'_> {
     pub fn rearm(&mut self, subject: &Subject) {
         let Some(task) = self.task_for(subject).filter(|task| task.blown) else { return };
         let (id, node) = (task.id, task.node.clone());
-        self.state.tables.tasks.edit(&id, |row| (row.blown, row.attempts) = (false, 0));
+        self.state.tables.tasks.edit(&id, |row| {
+            (row.blown, row.attempts, row.failing_since) = (false, 0, None);
+        });
         self.show_fuse(subject, false);
         self.relist(&node);
+    }
+
+    /// A storage node that a mount cannot do without and that does not serve, or was not heard of for suspiciously long.
+    pub fn storage_away(&self, subject: &Subject) -> Option<String> {
+        let Subject::Mount(id, _) = subject else { return None };
+        let (links, tables) = (&self.state.links, &self.state.tables);
+        let configuration = tables.activations.get(id)?.configuration;
+        let instance = tables.configurations.get(&configuration)?.instance;
+        let mut fragments = links.fragments.of(&instance).filter_map(|id| tables.fragments.get(id));
+        let away = |row: &FragmentRow| row.step != FragmentStep::Serving || self.state.is_doubtful(&row.node);
+        fragments.find(|row| away(row)).map(|row| row.node.clone())
     }
 
     /// Shows in the object's state whether its task was given up.

@@ -53,6 +53,101 @@ fn mounts_are_told_when_a_file_server_moves() {
     assert_eq!(cluster.answers[&post_run], Ok(Answer::Done));
 }
 
+/// The tasks of stagings that are ordered, with the addresses of the file servers.
+fn stage_orders(cluster: &Cluster) -> Vec<(TaskId, bool, Vec<String>)> {
+    let orders = cluster.lists.values().flat_map(|list| &list.orders);
+    let stage = |order: &Order| match &order.work {
+        Work::Stage { target, .. } => {
+            let addresses = target.fragments.iter().filter_map(|part| part.address.clone());
+            Some((order.task, order.cancel, addresses.collect()))
+        }
+        _ => None,
+    };
+    orders.filter_map(stage).collect()
+}
+
+#[test]
+fn stagings_are_begun_again_where_a_file_server_is_now() {
+    let mut cluster = Cluster::new();
+    register_at(&mut cluster, "s1", "s1:4001");
+    register_at(&mut cluster, "s2", "s2:4001");
+    cluster.slurm(Request::Setup(job("7", ALICE))).unwrap();
+    let data_in = cluster.ask(SLURM, Request::DataIn { token: "7".into() });
+    let [(first, false, _)] = stage_orders(&cluster)[..] else { panic!("{:?}", cluster.lists) };
+    register_at(&mut cluster, "s2", "s2:4002");
+    let [(second, false, ref addresses)] = stage_orders(&cluster)[..] else { panic!("{:?}", cluster.lists) };
+    assert_ne!(first, second);
+    assert_eq!(*addresses, ["s1:4001", "s2:4002"]);
+    // What the first one says does not count any more.
+    let node = cluster.lists.iter().find(|(_, list)| list.orders.iter().any(|order| order.task == second));
+    let node = node.map(|(node, _)| node.clone()).unwrap();
+    cluster.say(&node, AgentMessage::Failed { task: first, text: "EIO".into(), again: true });
+    assert!(!cluster.answers.contains_key(&data_in));
+    cluster.work();
+    assert_eq!(cluster.answers[&data_in], Ok(Answer::Done));
+    // One that is being broken off stays so.
+    cluster.slurm(Request::Setup(job("8", ALICE))).unwrap();
+    cluster.ask(SLURM, Request::DataIn { token: "8".into() });
+    cluster.ask(SLURM, teardown("8", true));
+    let [(third, true, _)] = stage_orders(&cluster)[..] else { panic!("{:?}", cluster.lists) };
+    register_at(&mut cluster, "s2", "s2:4003");
+    assert!(matches!(stage_orders(&cluster)[..], [(task, true, _)] if task == third));
+    cluster.work();
+    assert!(cluster.state.session_of("8").is_none());
+}
+
+/// The mount of job 7 fails as often as it is ordered, while seconds pass; how long that was until the job was told.
+fn fails_to_mount(cluster: &mut Cluster, seconds: i64) -> Option<i64> {
+    let pre_run = cluster.ask(SLURM, Request::PreRun { token: "7".into(), hosts: vec!["c1".into()] });
+    for second in 0..seconds {
+        let order = cluster.lists["c1"].orders.first().map(|order| order.task);
+        if let Some(task) = order {
+            let text = "nobody listens at s2:4001".to_owned();
+            cluster.say("c1", AgentMessage::Failed { task, text, again: true });
+        }
+        if cluster.answers.contains_key(&pre_run) {
+            return Some(second);
+        }
+        cluster.pass(1);
+    }
+    None
+}
+
+#[test]
+fn a_mount_waits_for_a_storage_node_that_is_being_started() {
+    let mut cluster = Cluster::new();
+    cluster.slurm(Request::Setup(job("7", ALICE))).unwrap();
+    cluster.slurm(Request::DataIn { token: "7".into() }).unwrap();
+    let held_on_s2 = held(&cluster, "s2");
+    cluster.lose("s2");
+    assert_eq!(fails_to_mount(&mut cluster, STORAGE_WAIT_S - 10), None, "it may still come");
+    cluster.off.remove("s2");
+    cluster.register("s2", held_on_s2);
+    let pre_run = cluster.ask(SLURM, Request::PreRun { token: "7".into(), hosts: vec!["c1".into()] });
+    cluster.pass(FIRST_RETRY_S);
+    cluster.work();
+    assert_eq!(cluster.answers[&pre_run], Ok(Answer::Done));
+}
+
+#[test]
+fn a_mount_names_the_storage_node_that_did_not_come() {
+    let mut cluster = Cluster::new();
+    cluster.slurm(Request::Setup(job("7", ALICE))).unwrap();
+    cluster.slurm(Request::DataIn { token: "7".into() }).unwrap();
+    cluster.lose("s2");
+    let waited = fails_to_mount(&mut cluster, 2 * STORAGE_WAIT_S).unwrap();
+    assert!((STORAGE_WAIT_S..STORAGE_WAIT_S + 10).contains(&waited), "{waited}");
+    let refusal = cluster.answers.values().find_map(|answer| answer.as_ref().err()).unwrap();
+    assert_eq!(refusal.to_string(), "node s2 does not answer: mounting has to wait for it");
+    // With all storage nodes there it is the client that is at fault, and told at once.
+    let mut cluster = Cluster::new();
+    cluster.slurm(Request::Setup(job("7", ALICE))).unwrap();
+    cluster.slurm(Request::DataIn { token: "7".into() }).unwrap();
+    let waited = fails_to_mount(&mut cluster, STORAGE_WAIT_S).unwrap();
+    let pauses: i64 = (1..MAX_ATTEMPTS).map(retry_pause_s).sum();
+    assert_eq!(waited, pauses);
+}
+
 #[test]
 fn file_servers_are_told_the_policies_of_their_pool() {
     let policies = InstancePolicies { file_count: Policy::Log, ..InstancePolicies::default() };

@@ -41,6 +41,7 @@ fn start() -> Test {
         pools: Vec::new(),
         policies: Default::default(),
         lost_after_s: 60,
+        storage_wait_s: 200,
     };
     let (gate, opened) = channel();
     let (entered, seen) = channel();
