@@ -19,7 +19,7 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test soak cluster cluster-down demo bench install uninstall deb clean lint
+.PHONY: help setup build check test soak cluster cluster-down demo bench install uninstall deb newcomer clean lint
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -91,6 +91,9 @@ uninstall: ## what `make install` put there
 
 deb: build ## Debian packages of the programs, the controller and the agent, in target/deb
 	@scripts/deb.sh --programs "$(TARGET)/release" --output "$(TARGET)/deb"
+
+newcomer: deb ## docs/slurm.md typed on bare hosts: needs root, debootstrap and Debian's mirror
+	@$(PYTHON) tests/packaging/newcomer.py --debs "$(TARGET)/deb"
 
 clean: ## everything that was built
 	$(CARGO) clean

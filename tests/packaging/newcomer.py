@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Sets a cluster up as docs/slurm.md says, by typing what stands there, on hosts with nothing but Debian 12.
 
-The hosts are namespaces of this machine with Debian's base system (debootstrap) as their root: control, storage1, n1 and n2, with the
-addresses of the page. Every block of the page is typed where the page says so; a block that is not there any more, or fails, ends
-the run with its words. What differs from the page is listed in DIFFERENCES and WITHOUT_SYSTEMD, and nowhere else.
+The hosts are namespaces of this machine with Debian's base system (debootstrap) as their root and its systemd as their first process:
+control, storage1, n1 and n2, with the addresses of the page. Every block of the page is typed where the page says so; a block that is
+not there any more, or fails, ends the run with its words. What differs from the page is listed in DIFFERENCES and the lines
+WITHOUT_..., and nowhere else. Then a job with everything in it runs while the services are confined to what their units leave them, and they are
+started anew in the middle of it.
 
 usage: newcomer.py --debs DIRECTORY [--base DIRECTORY] [--page FILE]
 
 `--base` is a base system that was made before (and is made there if it is not); without it one is made and removed again, which takes
-minutes and the network. Needs root and debootstrap. Exit status: 0 all of it went as the page says, 1 not, 2 not possible here.
+minutes and the network. `--base /` is this machine itself, never changed: hosts that have what it has, without the network. Needs root,
+and debootstrap to make a base. Exit status: 0 all of it went as the page says, 1 not, 2 not possible here.
 """
 
 import argparse
@@ -29,11 +32,34 @@ COMPUTE = ("n1", "n2")
 PACKAGES = {"control": "forebay-controller", "storage1": "forebay-node", "n1": "forebay-node", "n2": "forebay-node"}
 # A disk of this machine is smaller than that of the page.
 DIFFERENCES = {"1600GB": "4GiB", "20GiB": "1GiB", "40GiB": "2GiB"}
-# Slurm's defaults want systemd and control groups, and all processors that a node is said to have.
-WITHOUT_SYSTEMD = "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSlurmdParameters=config_overrides\n"
+# Slurm's defaults want the controllers of control groups, which are the machine's, and all processors that a node is said to have.
+WITHOUT_CONTROLLERS = "ProctrackType=proctrack/linuxproc\nTaskPlugin=task/none\nSlurmdParameters=config_overrides\n"
+WITHOUT_HIERARCHY = "CgroupPlugin=cgroup/v1\n"
 LIMIT_S = 120
 BOOTED = "booted"
-# The first process of a host: makes its root, then reaps what its daemons leave.
+UNITS = {"control": "forebay-controller", "storage1": "forebay-agent", "n1": "forebay-agent", "n2": "forebay-agent"}
+# The capabilities that units may leave, by their numbers.
+CAPABILITIES = {
+    "CHOWN": 0, "DAC_OVERRIDE": 1, "FOWNER": 3, "FSETID": 4, "KILL": 5, "SETGID": 6, "SETUID": 7, "SYS_PTRACE": 19, "SYS_ADMIN": 21, "MKNOD": 27,
+}  # fmt: skip
+# A job with everything in it.
+JOB = """#!/bin/bash
+#SBATCH -N 2
+#DW jobdw type=scratch access_mode=striped,private capacity=2GiB
+#DW stage_in type=directory source=/home/ann/in destination=$DW_JOB_STRIPED/in
+#DW stage_out type=directory source=$DW_JOB_STRIPED/in destination=/home/ann/out
+set -eu
+cmp $DW_JOB_STRIPED/in/closed/f /home/ann/in/closed/f
+srun bash -c 'echo $SLURM_PROCID > $DW_JOB_STRIPED/in/$SLURM_PROCID; echo x > $DW_JOB_PRIVATE/x'
+chgrp project $DW_JOB_STRIPED/in/0
+[ $(stat -c %G $DW_JOB_STRIPED/in/0) = project ]
+cd $DW_JOB_STRIPED
+setsid sleep 1000 &
+touch /home/ann/ready
+until [ -e /home/ann/go ]; do sleep 0.1; done
+echo more > in/more
+"""
+# The first process of a host: makes its root and becomes systemd, which finds nothing of the machine's own services to start.
 BOOT = r"""
 set -eu
 own=$1 base=$2 name=$3 disk=$4 homes=$5
@@ -42,50 +68,30 @@ mkdir "$own/upper" "$own/work" "$own/root"
 mount -t overlay -o "lowerdir=$base,upperdir=$own/upper,workdir=$own/work" overlay "$own/root"
 cd "$own/root"
 mount -t proc proc proc
+mount --bind proc/sys proc/sys
+mount -o remount,ro,bind proc/sys
+mount -t sysfs -o ro sysfs sys
+mount -t cgroup2 cgroup2 sys/fs/cgroup
+mount -t tmpfs -o mode=755 none run
+mount -t tmpfs -o mode=1777 none tmp
 mount --rbind /dev dev
-mount --rbind /sys sys
-mkdir -p ssd home
+mount -t tmpfs -o mode=1777 none dev/shm
+mkdir -p ssd home old
 mount --bind "$disk" ssd
 mount --bind "$homes" home
+rm -rf lib/systemd/system/*.target.wants etc/systemd/system/*.wants etc/fstab usr/sbin/policy-rc.d
+mkdir lib/systemd/system/sysinit.target.wants
+ln -s ../systemd-journald.service lib/systemd/system/sysinit.target.wants
+tr -d - </proc/sys/kernel/random/uuid >etc/machine-id
+echo "$name" >etc/hostname
 hostname "$name"
 ip link set lo up
+pivot_root . old
+cd /
+umount -l /old
 echo booted
-while :; do sleep 1000 & wait $! || true; done
-"""
-# `systemctl` for hosts without systemd: starts what the unit says, as the user and with the directories that the unit says.
-SYSTEMCTL = r"""#!/bin/bash
-set -euo pipefail
-verb=$1; shift
-[ "${1:-}" != --now ] || { verb=start; shift; }
-unit=$1
-file=/etc/systemd/system/$unit.service
-[ -e "$file" ] || file=/lib/systemd/system/$unit.service
-[ -e "$file" ] || { echo "Unit $unit.service not found." >&2; exit 5; }
-of() { sed -n "s/^$1=//p" "$file" | tail -1; }
-case $verb in
-enable) exit 0 ;;
-start | restart) ;;
-*) echo "no $verb here" >&2; exit 1 ;;
-esac
-record=/run/started/$unit
-mkdir -p /run/started
-if [ -e "$record" ]; then
-    old=$(cat "$record")
-    [ $verb = restart ] || ! kill -0 "$old" 2>/dev/null || exit 0
-    kill "$old" 2>/dev/null || true
-    for _ in $(seq 300); do kill -0 "$old" 2>/dev/null || break; sleep 0.1; done
-fi
-user=$(of User)
-for directory in $(of RuntimeDirectory); do install -d -o "${user:-root}" "/run/$directory"; done
-for directory in $(of StateDirectory); do install -d -o "${user:-root}" -m "$(of StateDirectoryMode)" "/var/lib/$directory"; done
-read -r -a command <<<"$(of ExecStart | sed 's/\$[A-Z_]*//g')"
-[ "$(of Type)" != forking ] || command+=(--foreground)
-become=()
-[ -z "$user" ] || become=(setpriv --reuid="$user" --regid="$user" --init-groups)
-setsid "${become[@]}" "${command[@]}" </dev/null >>"/var/log/$unit.log" 2>&1 &
-echo $! >"$record"
-sleep 0.5
-kill -0 $! || { echo "Job for $unit.service failed." >&2; cat "/var/log/$unit.log" >&2; exit 1; }
+exec env -i container=newcomer PATH=/usr/sbin:/usr/bin:/sbin:/bin /lib/systemd/systemd --unit=basic.target --show-status=0 \
+    </dev/null >/dev/null 2>&1
 """
 
 
@@ -133,30 +139,45 @@ class Host:
     """A host that runs until it is ended, with all that runs on it."""
 
     def __init__(self, name, work, base):
-        self.name, self.own = name, work / name
-        self.disk, homes = work / f"{name}.disk", work / "homes"
-        for directory in (self.own, self.disk, homes):
+        self.name, self.own, self.base = name, work / name, base
+        self.disk, self.homes = work / f"{name}.disk", work / "homes"
+        self.group = work / "groups" / f"{work.name}-{name}"
+        self.first = self.process = None
+
+    def start(self):
+        for directory in (self.own, self.disk, self.homes, self.group):
             directory.mkdir(exist_ok=True)
-        enter = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--fork", "--kill-child", "--propagation", "private"]
-        command = [*enter, "bash", "-c", BOOT, "boot", self.own, base, name, self.disk, homes]
+        group = ["bash", "-c", f"echo 0 >{self.group}/cgroup.procs; exec \"$@\"", "group"]
+        enter = ["unshare", "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--fork", "--kill-child", "--propagation", "private"]
+        command = [*group, *enter, "bash", "-c", BOOT, "boot", self.own, self.base, self.name, self.disk, self.homes]
         self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
         if self.process.stdout.readline().strip() != BOOTED:
-            raise Failure(f"{name} does not boot")
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        self.first = children[0]
+            raise Failure(f"{self.name} does not boot")
+        self.first = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()[0]
+        self.await_systemd()
+
+    def await_systemd(self):
+        end = time.time() + LIMIT_S
+        while subprocess.run([*self.enter(), "systemctl", "is-active", "basic.target"], capture_output=True, check=False).returncode != 0:
+            if time.time() > end or self.process.poll() is not None:
+                raise Failure(f"systemd does not start on {self.name}")
+            time.sleep(0.1)
+
+    def enter(self):
+        """The beginning of a command that runs on the host."""
+        return ["nsenter", "--target", self.first, "--mount", "--uts", "--ipc", "--net", "--pid", "--cgroup", "--root", "--wd"]
 
     def path(self, path):
         """Where this program finds a file of the host."""
-        return Path(f"/proc/{self.first}/root/{self.own}/root/{path}")
+        return Path(f"/proc/{self.first}/root/{path}")
 
     def run(self, script, user="root", given=None):
         """Types a script; what it says, if it succeeds."""
-        enter = ["nsenter", "--target", self.first, "--mount", "--uts", "--ipc", "--net", "--pid", "--"]
         become = ["setpriv", "--reuid", user, "--regid", user, "--init-groups"] if user != "root" else []
         home = "/root" if user == "root" else f"/home/{user}"
         clean = ["env", "-i", "-C", home, f"HOME={home}", f"USER={user}", "LC_ALL=C.UTF-8", "DEBIAN_FRONTEND=noninteractive"]
         clean.append("PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin")
-        command = [*enter, "chroot", self.own / "root", *become, *clean, "bash", "-euo", "pipefail", "-c", script]
+        command = [*self.enter(), "--", *become, *clean, "bash", "-euo", "pipefail", "-c", script]
         print(f"{self.name}{'$' if user != 'root' else '#'} {script.strip()}", flush=True)
         done = subprocess.run(
             command, input=given or "", stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, timeout=LIMIT_S * 3
@@ -172,8 +193,12 @@ class Host:
         self.path(path).write_text(text)
 
     def end(self):
-        os.kill(int(self.first), signal.SIGKILL)
-        self.process.wait()
+        if self.first:
+            os.kill(int(self.first), signal.SIGKILL)
+        if self.process:
+            self.process.wait()
+        for directory, _, _ in os.walk(self.group, topdown=False):
+            os.rmdir(directory)
 
 
 def make_base(base, typed):
@@ -185,7 +210,7 @@ def make_base(base, typed):
     policy.chmod(0o755)
     command = typed.split("#")[0].replace("apt-get install", "apt-get install --yes --no-install-recommends")
     environment = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "DEBIAN_FRONTEND": "noninteractive"}
-    subprocess.run(["chroot", str(base), "sh", "-ec", f"apt-get update -q && {command}"], check=True, env=environment, stdout=sys.stderr)
+    subprocess.run(["chroot", str(base), "sh", "-ec", f"apt-get update -q && {command} systemd"], check=True, env=environment, stdout=sys.stderr)
 
 
 def connect(hosts):
@@ -206,18 +231,17 @@ def connect(hosts):
 
 
 def furnish(hosts, debs):
-    """What every site has: names, the same users, and here our packages and something in the place of systemd."""
+    """What every site has: names, the same users, and here our packages."""
     names = "127.0.0.1 localhost\n" + "".join(f"{address} {name}\n" for name, address in HOSTS.items())
     for host in hosts.values():
         host.path("etc/hosts").write_text(names)
-        host.path("usr/local/bin/systemctl").write_text(SYSTEMCTL)
-        host.path("usr/local/bin/systemctl").chmod(0o755)
         for package in debs.glob("*.deb"):
             shutil.copy(package, host.path("root"))
         # As if Debian's package had been installed on each machine: with a key of its own, and running.
         host.path("etc/munge/munge.key").write_bytes(os.urandom(1024))
         host.run("systemctl enable --now munge")
         host.run("useradd --uid 5001 --shell /bin/bash ann && install -d -o ann -g ann /home/ann")
+        host.run("groupadd --gid 5002 project && usermod --append --groups project ann")
 
 
 def await_words(host, script, words):
@@ -286,7 +310,8 @@ def slurm(page, hosts):
     whole = page.block("6. Slurm", "", "ClusterName=")
     plugin = page.block("6. Slurm", "", "BurstBufferType=")
     for host in hosts.values():
-        host.write("/etc/slurm/slurm.conf", whole + plugin + WITHOUT_SYSTEMD)
+        host.write("/etc/slurm/slurm.conf", whole + plugin + WITHOUT_CONTROLLERS)
+        host.write("/etc/slurm/cgroup.conf", WITHOUT_HIERARCHY)
     lines = page.block("6. Slurm", "", "GetSysState=").splitlines(keepends=True)
     # "With the Debian packages the first two lines are not needed".
     control.write("/etc/slurm/burst_buffer.conf", "".join(lines[2:]))
@@ -317,7 +342,51 @@ def look_over(page, hosts):
     await_words(control, "dwstat sessions", ["no sessions"])
 
 
-STEPS = (programs, munge, controller, agents, clients, slurm, look_over)
+def is_confined(host, unit):
+    """Every process of a unit has no more than the unit says, and one at least there is."""
+    shown = host.run(f"systemctl show --property=CapabilityBoundingSet --value {unit}")
+    bound = sum(1 << CAPABILITIES[name.removeprefix("cap_").upper()] for name in shown.split())
+    expected = {"CapBnd": f"{bound:016x}", "NoNewPrivs": "1", "Seccomp": "2"}
+    group = host.run(f"systemctl show --property=ControlGroup --value {unit}").strip()
+    statuses = host.run(f"for p in $(cat /sys/fs/cgroup{group}/cgroup.procs); do echo; cat /proc/$p/status; done")
+    processes = [dict(re.findall(r"^(\w+):\s*(\S*)", text, re.M)) for text in statuses.strip().split("\n\n")]
+    for process in processes:
+        found = {key: process[key] for key in expected}
+        if found != expected:
+            raise Failure(f"{process['Name']} of {unit} on {host.name} has {found}, not {expected}")
+    return len(processes)
+
+
+def whole_job(_, hosts):
+    """A job with everything in it, with services that are confined and that are started anew in the middle."""
+    control, home = hosts["control"], hosts["control"].path("home/ann")
+    control.run("mkdir -p in/closed; seq 1000 >in/closed/f; ln -s f in/closed/link; mkfifo in/fifo; chmod 500 in/closed", user="ann")
+    (home / "whole.sh").write_text(JOB)
+    number = control.run("sbatch --parsable whole.sh", user="ann").strip()
+    state = f"squeue --noheader --states=all --format=%T --jobs={number}"
+    await_words(control, f"ls /home/ann; {state}", ["ready", "RUNNING"])
+    # An agent, a file server and a mount on the nodes that have them.
+    most = {name: is_confined(host, UNITS[name]) for name, host in hosts.items()}
+    if most["storage1"] < 2 or most["n1"] < 2 or most["n2"] < 2:
+        raise Failure(f"the job has not what it needs: {most} processes")
+    for name, host in hosts.items():
+        host.run(f"systemctl restart {UNITS[name]}")
+    for name in ("storage1", "n1"):
+        hosts[name].run(f"systemctl kill --kill-whom=main --signal=KILL {UNITS[name]}")
+    await_words(control, "dwstat nodes", ["storage1", *COMPUTE])
+    control.run("touch go", user="ann")
+    await_words(control, state, ["COMPLETED"])
+    control.run("cmp in/closed/f out/closed/f; cat out/0 out/1 out/more; [ -p out/fifo ]; [ -L out/closed/link ]", user="ann")
+    control.run("[ $(stat -c %a out/closed) = 500 ]", user="ann")
+    await_words(control, "dwstat sessions", ["no sessions"])
+    for name in COMPUTE:
+        if "sleep" in hosts[name].run("ps -u ann -o comm= || true"):
+            raise Failure(f"what used the space still runs on {name}")
+    for name, host in hosts.items():
+        host.run(f"systemctl is-active {UNITS[name]}; [ -n \"$(journalctl --quiet --unit={UNITS[name]})\" ]")
+
+
+STEPS = (programs, munge, controller, agents, clients, slurm, look_over, whole_job)
 
 
 def parse():
@@ -334,9 +403,13 @@ def newcomer(arguments, work):
     if not (base / "usr/sbin/slurmctld").exists():
         make_base(base, line_of(page.block("1. Programs", "sh", "slurm-wlm"), "slurm-wlm"))
     hosts = {}
+    # Where the hosts' control groups are made, wherever and however this machine shows its own.
+    (work / "groups").mkdir()
+    subprocess.run(["mount", "-t", "cgroup2", "none", work / "groups"], check=True)
     try:
         for name in HOSTS:
             hosts[name] = Host(name, work, base)
+            hosts[name].start()
         connect(hosts)
         furnish(hosts, arguments.debs)
         for step in STEPS:
@@ -344,17 +417,21 @@ def newcomer(arguments, work):
             step(page, hosts)
     except Failure:
         for host in hosts.values():
-            for log in host.path("var/log").glob("*.log"):
-                print(f"--- {host.name} {log.name}\n" + "\n".join(log.read_text(errors="replace").splitlines()[-20:]))
+            logs = [*host.enter(), "journalctl", "--no-pager", "--lines=60"]
+            said = subprocess.run(logs, capture_output=True, text=True, errors="replace", check=False).stdout
+            print(f"--- {host.name}\n{said}", flush=True)
         raise
     finally:
         for host in hosts.values():
             host.end()
+        subprocess.run(["umount", work / "groups"], check=True)
 
 
 def main():
     arguments = parse()
-    missing = [program for program in ("debootstrap", "unshare", "ip") if not shutil.which(program)]
+    needed = ["unshare", "ip"] if arguments.base and (arguments.base / "usr/sbin/slurmctld").exists() else ["debootstrap", "unshare", "ip"]
+    missing = [program for program in needed if not shutil.which(program)]
+    missing += [] if Path("/lib/systemd/systemd").exists() or "debootstrap" in needed else ["systemd"]
     if os.geteuid() != 0 or missing or not list(arguments.debs.glob("*.deb")):
         print(f"newcomer: needs root, packages in {arguments.debs}, and programs; missing: {missing}", file=sys.stderr)
         return 2

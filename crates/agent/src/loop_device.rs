@@ -98,6 +98,11 @@ impl LoopDevice {
     ///
     /// The kernel holds up all I/O of the device for about ten milliseconds at the switch, so it is thrown a little later,
     /// which a short job never meets. A kernel without such a switch cannot be helped.
+    ///
+    /// The kernel keeps the switch with the number when the device has gone, and does not take it back (a device that cannot
+    /// discard has no granularity of discarding, and without one every other value is refused). So whoever gets the number next
+    /// has a device that does not discard either: a hint is lost, no data, until the number is removed (LOOP_CTL_REMOVE) or the
+    /// machine starts anew. It is not removed here: another program may just have been told that the number is free.
     pub fn forbid_discard(self) -> Option<DiscardSwitch> {
         let number = self.fresh?;
         let (cancel, cancelled) = channel::<()>();
