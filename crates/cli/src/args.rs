@@ -278,6 +278,9 @@ pub struct Mount {
     /// Let other users in, as their rights allow [default for root].
     #[arg(long)]
     pub allow_other: bool,
+    /// Take requests over /dev/fuse also where they could come over io_uring, which root switches on for the machine.
+    #[arg(long)]
+    pub no_io_uring: bool,
     /// How the process in the background is started.
     #[arg(long, hide = true, conflicts_with_all = ["background", "foreground"])]
     pub detached: bool,

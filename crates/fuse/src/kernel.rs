@@ -18,6 +18,9 @@ impl KernelVersion {
     /// First release with FUSE passthrough.
     pub const PASSTHROUGH: KernelVersion = KernelVersion { major: 6, minor: 9 };
 
+    /// Oldest release on which requests over io_uring were tested; they are there from 6.14.
+    pub const IO_URING: KernelVersion = KernelVersion { major: 6, minor: 18 };
+
     /// The running kernel; `0.0` when it names its release in a way nobody has seen yet.
     pub fn running() -> KernelVersion {
         let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();

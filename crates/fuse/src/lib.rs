@@ -19,6 +19,7 @@ mod cache;
 mod complaint;
 mod errno;
 mod error;
+pub mod io_uring;
 mod kernel;
 mod lock_owners;
 mod mount;

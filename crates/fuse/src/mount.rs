@@ -105,7 +105,7 @@ fn agree(device: OwnedFd, options: &MountOptions, locks: bool) -> Result<(Connec
     let wishes =
         Wishes { passthrough: options.passthrough, locks, io_uring: options.io_uring, cache: options.cache };
     let plan = negotiate::plan(greeting.offer().features, &wishes);
-    Ok((greeting.agree(&plan.agreement())?, plan))
+    Ok((greeting.agree(&plan.agreement(options.threads))?, plan))
 }
 
 fn as_io(error: HandshakeError) -> io::Error {

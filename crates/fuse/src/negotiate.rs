@@ -50,13 +50,14 @@ const BACKGROUND_MAX: u16 = 64;
 const STACK_DEPTH: u32 = 1;
 
 impl Plan {
-    /// The words for the kernel.
-    pub(crate) fn agreement(&self) -> Agreement {
+    /// The words for the kernel, of a mount with so many threads.
+    pub(crate) fn agreement(&self, threads: usize) -> Agreement {
         Agreement {
             features: self.features,
             max_readahead: REQUEST_BYTES_MAX,
             request_bytes: REQUEST_BYTES_MAX,
             max_background: BACKGROUND_MAX,
+            threads,
             max_stack_depth: if self.passthrough { STACK_DEPTH } else { 0 },
         }
     }
@@ -97,8 +98,8 @@ pub(crate) fn plan(offered: Features, wishes: &Wishes) -> Plan {
     }
     if grants_locks {
         wanted |= LOCKS;
-    } else if wishes.io_uring {
-        // A lock that is waited for keeps its place in a ring: too many of them would leave none for the unlock.
+    }
+    if wishes.io_uring {
         wanted |= Features::OVER_IO_URING;
     }
     let features = wanted & offered;
@@ -129,7 +130,7 @@ mod tests {
         let plan = plan(NEW, &ALONE);
         assert_eq!((plan.data, plan.passthrough, plan.kills_privileges), (DataPath::Direct, true, true));
         assert!(!plan.features.contains(Features::WRITEBACK_CACHE));
-        assert_eq!(plan.agreement().max_stack_depth, STACK_DEPTH);
+        assert_eq!(plan.agreement(1).max_stack_depth, STACK_DEPTH);
     }
 
     #[test]
@@ -139,10 +140,7 @@ mod tests {
         assert!(shared.grants_locks && shared.features.contains(LOCKS));
         let half = plan(NEW - Features::FLOCK_LOCKS, &Wishes { locks: true, ..ALONE });
         assert!(!half.grants_locks && !half.features.intersects(LOCKS));
-        assert!(
-            !shared.features.contains(Features::OVER_IO_URING)
-                && half.features.contains(Features::OVER_IO_URING)
-        );
+        assert!([shared, half].iter().all(|plan| plan.features.contains(Features::OVER_IO_URING)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
-//! The most that FUSE can give on a machine: a mount with one file, whose reads are answered with whatever is in the buffer,
-//! but for the mark of benches/ioprobe.c at its start, and whose writes are dropped. No file system over FUSE moves data faster than this, since it has to do what is left out
-//! here as well.
+//! The most that FUSE can give on a machine: a mount with one directory of names, kept in memory, and one `file`. Its reads are answered
+//! with whatever is in the buffer, but for the mark of benches/ioprobe.c at its start; its writes are dropped, as are those of
+//! the files made beside it. No file system over FUSE moves data, or makes and removes files, faster than this, since it has to
+//! do what is left out here as well.
 //!
 //! `ceiling DIRECTORY MIB`, as root: mounts a `file` of so many MiB at the directory, says `ready`, and serves until its
 //! standard input ends.
@@ -8,28 +9,54 @@
 use forebay_fusedev::reply::*;
 use forebay_fusedev::request::*;
 use forebay_fusedev::*;
-use std::ffi::{CString, OsStr};
+use std::collections::HashMap;
+use std::ffi::{CString, OsStr, OsString};
 use std::fmt::Display;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const FILE: u64 = 2;
 const NAME: &str = "file";
 const FOREVER: Duration = Duration::from_secs(3600);
 const MIB: u64 = 1 << 20;
+/// Threads that serve.
+const THREADS: usize = 2;
+
+/// The top directory.
+const TOP: u64 = 1;
 
 struct Nothing {
     size: u64,
+    /// All names and their nodes.
+    names: Mutex<HashMap<OsString, u64>>,
+    /// The node of the next file.
+    next: AtomicU64,
 }
 
 impl Nothing {
+    fn new(size: u64) -> Self {
+        let names = HashMap::from([(NAME.into(), FILE)]);
+        Self { size, names: Mutex::new(names), next: AtomicU64::new(FILE + 1) }
+    }
+
+    fn names(&self) -> MutexGuard<'_, HashMap<OsString, u64>> {
+        self.names.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn attr(&self, node: u64) -> Attr {
         let (mode, size) = match node {
+            TOP => (libc::S_IFDIR | 0o777, 0),
             FILE => (libc::S_IFREG | 0o666, self.size),
-            _ => (libc::S_IFDIR | 0o777, 0),
+            _ => (libc::S_IFREG | 0o666, 0),
         };
         Attr { node, size, mode, nlink: 1, block_size: MIB as u32, ..Attr::default() }
+    }
+
+    fn entry(&self, node: u64) -> Entry {
+        Entry { attr: self.attr(node), name_valid: FOREVER, attr_valid: FOREVER, ..Entry::default() }
     }
 }
 
@@ -39,14 +66,10 @@ impl Handler for Nothing {
     }
 
     fn lookup(&self, _: &Context, name: &OsStr, reply: EntryReply) {
-        match name == NAME {
-            true => reply.entry(&Entry {
-                attr: self.attr(FILE),
-                name_valid: FOREVER,
-                attr_valid: FOREVER,
-                ..Entry::default()
-            }),
-            false => reply.refuse(Errno::NOENT),
+        let found = self.names().get(name).copied();
+        match found {
+            Some(node) => reply.entry(&self.entry(node)),
+            None => reply.refuse(Errno::NOENT),
         }
     }
 
@@ -56,6 +79,22 @@ impl Handler for Nothing {
 
     fn open(&self, _: &Context, _: &Open, reply: OpenReply) {
         reply.opened(&Opened::new(1, OpenMode::DIRECT_IO | OpenMode::PARALLEL_DIRECT_WRITES));
+    }
+
+    fn create(&self, _: &Context, create: &Create<'_>, reply: CreateReply) {
+        let node = self.next.fetch_add(1, Ordering::Relaxed);
+        self.names().insert(create.name.to_owned(), node);
+        reply.created(&self.entry(node), &Opened::new(1, OpenMode::DIRECT_IO));
+    }
+
+    fn unlink(&self, _: &Context, name: &OsStr, reply: DoneReply) {
+        self.names().remove(name);
+        reply.done();
+    }
+
+    /// Asked for: it gives up the locks of who closes, so that no file system with locks can do without it.
+    fn flush(&self, _: &Context, _: u64, _: u64, reply: DoneReply) {
+        reply.done();
     }
 
     fn read(&self, _: &Context, read: &Read, reply: DataReply<'_>) {
@@ -76,7 +115,9 @@ impl Handler for Nothing {
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, directory, mib] = &arguments[..] else { return Err("usage: ceiling DIRECTORY MIB".into()) };
-    let nothing = Nothing { size: mib.parse::<u64>()? * MIB };
+    let nothing = Nothing::new(mib.parse::<u64>()? * MIB);
+    // As Forebay does when it mounts as root; where it cannot be, requests come over the device as well.
+    let _ = std::fs::write("/sys/module/fuse/parameters/enable_uring", "Y");
     let device = device::open()?;
     let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
     let data = CString::new(data)?;
@@ -88,14 +129,18 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         data.as_c_str(),
     )?;
     let agreement = Agreement {
-        features: Features::MAX_PAGES | Features::BIG_WRITES | Features::PARALLEL_DIROPS,
+        features: Features::MAX_PAGES
+            | Features::BIG_WRITES
+            | Features::PARALLEL_DIROPS
+            | Features::OVER_IO_URING,
         max_readahead: MIB as u32,
         request_bytes: MIB as u32,
         max_background: 16,
+        threads: THREADS,
         max_stack_depth: 0,
     };
     let connection = Greeting::receive(device)?.agree(&agreement)?;
-    let serving = Serving { threads: 2, queue_per_thread: true, name: "ceiling" };
+    let serving = Serving { threads: THREADS, queue_per_thread: true, name: "ceiling" };
     std::thread::scope(|scope| {
         scope.spawn(|| connection.serve(&nothing, &serving));
         println!("ready");

@@ -8,16 +8,23 @@
 //! Each serving thread says what it is at: fetching, serving a close, or serving something else. Between the kernel
 //! handing a request out and the thread saying so it still seems to fetch; such a thread is told from one that really waits
 //! for a request by the scheduler's word on it: who waits, sleeps. Only closes are waited for, so two threads never wait
-//! for each other. Over io_uring a close may lie in another processor's queue and is not seen: the wait is then too short.
+//! for each other.
+//!
+//! Requests read from the device were handed out in the order they were asked. Over io_uring each processor has a queue of its own, where a
+//! close may lie while all threads of that queue are busy: there one of them is waited for that has nothing to serve, for
+//! [`IDLE_WITHIN`] at most, since a busy queue need not have one.
 //!
 //! Called from the serving threads. A close served costs two stores; settling costs a small file in /proc per thread.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest wait for closes: one that takes longer waits for a server that is away.
 const SETTLED_WITHIN: Duration = Duration::from_secs(1);
+/// Longest wait for a thread of a queue that has nothing to serve.
+const IDLE_WITHIN: Duration = Duration::from_millis(100);
 /// Between two looks at a thread.
 const PAUSE: Duration = Duration::from_micros(200);
 
@@ -43,16 +50,27 @@ pub struct Served(u64);
 #[derive(Debug)]
 pub(crate) struct Post {
     thread: i32,
+    /// The queue it serves, where requests come in several.
+    queue: Option<u16>,
     at: AtomicU64,
     served: Arc<AtomicU64>,
 }
 
 impl Closings {
-    /// The calling thread serves from now on.
+    /// The calling thread serves what comes over the device from now on.
     pub(crate) fn enter(&self) -> Arc<Post> {
+        self.enter_at(None)
+    }
+
+    /// The calling thread serves a processor's queue from now on.
+    pub(crate) fn enter_queue(&self, processor: u16) -> Arc<Post> {
+        self.enter_at(Some(processor))
+    }
+
+    fn enter_at(&self, queue: Option<u16>) -> Arc<Post> {
         let thread = rustix::thread::gettid().as_raw_nonzero().get();
         let served = Arc::clone(&self.served);
-        let post = Arc::new(Post { thread, at: AtomicU64::new(FETCHING), served });
+        let post = Arc::new(Post { thread, queue, at: AtomicU64::new(FETCHING), served });
         self.posts.lock().unwrap_or_else(PoisonError::into_inner).push(Arc::clone(&post));
         post
     }
@@ -68,8 +86,22 @@ impl Closings {
         let posts = self.posts.lock().unwrap_or_else(PoisonError::into_inner).clone();
         let deadline = Instant::now() + SETTLED_WITHIN;
         let waited = posts.iter().map(|post| post.settle(deadline));
-        waited.fold(false, |any, waited| any | waited) || self.served() != before
+        let waited = waited.fold(false, |any, waited| any | waited);
+        let queues: BTreeSet<u16> = posts.iter().filter_map(|post| post.queue).collect();
+        let waited = queues.into_iter().fold(waited, |any, queue| any | settle_queue(&posts, queue));
+        waited || self.served() != before
     }
+}
+
+/// Waits until nothing can lie in a queue: one of its threads has nothing to serve.
+fn settle_queue(posts: &[Arc<Post>], queue: u16) -> bool {
+    let deadline = Instant::now() + IDLE_WITHIN;
+    let mut waited = false;
+    while !posts.iter().any(|post| post.queue == Some(queue) && post.is_idle()) && Instant::now() < deadline {
+        waited = true;
+        std::thread::sleep(PAUSE);
+    }
+    waited
 }
 
 impl Post {
@@ -105,11 +137,17 @@ impl Post {
     fn may_close(&self, first: u64, now: u64) -> bool {
         match first & KIND {
             CLOSING => now == first,
-            FETCHING if now == first => !(self.sleeps() && self.at.load(Ordering::SeqCst) == first),
+            FETCHING if now == first => !self.is_idle(),
             // What it seemed to fetch it has fetched by now.
             FETCHING => now == first + ONE_REQUEST + CLOSING,
             _ => false,
         }
+    }
+
+    /// It waits for a request.
+    fn is_idle(&self) -> bool {
+        let at = self.at.load(Ordering::SeqCst);
+        at & KIND == FETCHING && self.sleeps() && self.at.load(Ordering::SeqCst) == at
     }
 
     /// The scheduler's word: `S` in `/proc/self/task/<thread>/stat`, behind the name in brackets.
@@ -146,6 +184,33 @@ mod tests {
             assert!(!closings.settle(closings.served()));
             post.end();
             assert!(!closings.settle(closings.served()));
+            drop(end);
+        });
+    }
+
+    #[test]
+    fn a_queue_is_settled_when_one_of_its_threads_is_idle() {
+        let closings = Closings::default();
+        let (tell, told) = channel();
+        let (end, ended) = channel::<()>();
+        std::thread::scope(|scope| {
+            let closings = &closings;
+            // Busy with something else: a close may lie behind it.
+            let busy = closings.enter_queue(1);
+            busy.begin(false);
+            let settling = scope.spawn(move || closings.settle(closings.served()));
+            std::thread::sleep(PAUSE * 5);
+            assert!(!settling.is_finished());
+            scope.spawn(move || {
+                tell.send(closings.enter_queue(1)).unwrap();
+                _ = ended.recv();
+            });
+            let idle = told.recv().unwrap();
+            assert!(settling.join().unwrap());
+            while !idle.is_idle() {
+                std::thread::yield_now();
+            }
+            assert!(!closings.settle(closings.served()), "the other one would have been handed it");
             drop(end);
         });
     }

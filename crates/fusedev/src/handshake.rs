@@ -60,6 +60,8 @@ pub struct Agreement {
     pub request_bytes: u32,
     /// Requests the kernel may have under way for read-ahead and asynchronous direct I/O.
     pub max_background: u16,
+    /// Threads that will serve: over io_uring, where each has memory for a request, that is made before the answer.
+    pub threads: usize,
     /// File systems that may lie on one another, with [`Features::PASSTHROUGH`].
     pub max_stack_depth: u32,
 }
@@ -69,6 +71,9 @@ struct Hello {
     major: u32,
     offer: Offer,
 }
+
+/// Requests that may be answered late.
+const LOCKS: Features = Features::POSIX_LOCKS.union(Features::FLOCK_LOCKS);
 
 /// Reads an INIT message; `None` when it is another one.
 fn hello(message: &[u8]) -> Option<Hello> {
@@ -150,7 +155,7 @@ impl Greeting {
         let page_bytes = rustix::param::page_size();
         let request_bytes = (agreement.request_bytes as usize).max(1).next_multiple_of(page_bytes);
         let rings = match features.contains(Features::OVER_IO_URING) {
-            true => Rings::prepare(request_bytes).ok(), // refused: the device serves as well
+            true => Rings::prepare(request_bytes, agreement.threads, features.intersects(LOCKS)).ok(), // refused: the device serves as well
             false => None,
         };
         features.set(Features::OVER_IO_URING, rings.is_some());
@@ -201,6 +206,7 @@ mod tests {
             max_readahead: 1 << 20,
             request_bytes: 1 << 20,
             max_background: 64,
+            threads: 1,
             max_stack_depth: 1,
         };
         let record = welcome(&offer, &agreement, 4096);

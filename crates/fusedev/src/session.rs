@@ -16,13 +16,13 @@ use crate::handler::Handler;
 use crate::request::decode;
 use crate::seats::Seats;
 use crate::transport::Device;
-use crate::uring::{self, Muster, Rings};
+use crate::uring::{self, Lane, Muster, Reserve, Rings};
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::thread::ScopedJoinHandle;
+use std::thread::{Scope, ScopedJoinHandle};
 
 /// How a connection is served.
 #[derive(Clone, Debug)]
@@ -78,17 +78,18 @@ fn by_device(device: Arc<OwnedFd>, shared: Shared<'_>, serving: &Serving) -> io:
 
 /// A thread for each place, and one for what comes over the device nevertheless.
 fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
-    let lanes = rings.into_lanes();
-    let (muster, seats) = (Muster::new(lanes.len()), Seats::default());
+    let Shared { handler, features, request_bytes, closings } = shared;
+    let reserve = Reserve::new(rings.queues, rings.places_per_queue);
+    let (muster, seats) = (Arc::new(Muster::new(rings.lanes.len())), Seats::default());
+    let service = uring::Service { device, handler, closings, features, reserve: &reserve };
     std::thread::scope(|scope| {
+        let crew = Crew { scope, service, request_bytes, serving };
         let mut threads = Vec::new();
-        for (number, lane) in (1..).zip(lanes) {
-            let serve =
-                || uring::serve(lane, device, (shared.handler, shared.closings), shared.features, &muster);
-            match named(serving, number).spawn_scoped(scope, serve) {
+        for (number, lane) in (1..).zip(rings.lanes) {
+            match crew.employ(number, lane, &muster) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
-                    shared.handler.complain(&format_args!("a serving thread: {error}"));
+                    handler.complain(&format_args!("a serving thread: {error}"));
                     muster.report(false);
                 }
             }
@@ -97,11 +98,58 @@ fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &S
             match named(serving, 0).spawn_scoped(scope, || serve(Arc::clone(device), &seats, shared)) {
                 Ok(thread) => threads.push(thread),
                 // Only what nobody waits for stays in the kernel.
-                Err(error) => shared.handler.complain(&format_args!("the thread of the device: {error}")),
+                Err(error) => handler.complain(&format_args!("the thread of the device: {error}")),
             }
         }
         Ok(joined(threads)?)
     })
+}
+
+/// Who serves the rings of a connection, and gets more hands where all have to wait.
+#[derive(Clone, Copy)]
+struct Crew<'scope, 'env> {
+    scope: &'scope Scope<'scope, 'env>,
+    service: uring::Service<'env>,
+    request_bytes: usize,
+    serving: &'env Serving,
+}
+
+impl<'scope, 'env> Crew<'scope, 'env> {
+    /// One of those that begin together.
+    fn employ(
+        self,
+        number: usize,
+        lane: Lane,
+        muster: &Arc<Muster>,
+    ) -> io::Result<ScopedJoinHandle<'scope, Result<(), Errno>>> {
+        let muster = Arc::clone(muster);
+        let enlist = move |is_ready| {
+            muster.report(is_ready);
+            muster.wait()
+        };
+        let work = move || uring::serve(lane, self.service, &enlist, &|processor| self.hire(processor));
+        named(self.serving, number).spawn_scoped(self.scope, work)
+    }
+
+    /// Begins to give this processor's queue one place more.
+    fn hire(self, processor: u16) {
+        let came = move |is_there| {
+            self.service.reserve.came(processor, is_there);
+            is_there
+        };
+        let missing = move |error: &io::Error| {
+            self.service.handler.complain(&format_args!("one more serving thread: {error}"));
+            came(false);
+        };
+        let work = move || match Lane::prepare(processor, self.request_bytes) {
+            // How it ends matters to nobody: the queue has others.
+            Ok(lane) => _ = uring::serve(lane, self.service, &came, &|processor| self.hire(processor)),
+            Err(error) => missing(&error),
+        };
+        if let Err(error) = named(self.serving, usize::from(processor)).spawn_scoped(self.scope, work) {
+            missing(&error);
+        }
+    }
 }
 
 fn named(serving: &Serving, number: usize) -> std::thread::Builder {

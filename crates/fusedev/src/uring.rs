@@ -6,7 +6,8 @@
 //! `/dev/fuse`, which one more thread reads.
 //!
 //! Each thread has a ring of its own with one place for a request: a request that takes long holds up no other, since
-//! every queue has [`THREADS_PER_QUEUE`] threads.
+//! every queue has several threads. The kernel gives a request to the one that has served last, so those
+//! that are not needed cost the room of their stacks. Requests that are answered late get more of them ([`Reserve`]).
 //!
 //! Order of events: the rings are made ([`Rings::prepare`]), the kernel is told that requests may come this way, and the
 //! threads register their places. From the second step on the kernel holds requests back until every queue has a
@@ -15,6 +16,7 @@
 
 mod muster;
 mod place;
+mod reserve;
 mod ring;
 mod slot;
 mod worker;
@@ -24,10 +26,15 @@ use ring::Ring;
 use std::io;
 
 pub(crate) use muster::Muster;
-pub(crate) use worker::serve;
+pub(crate) use reserve::Reserve;
+pub(crate) use worker::{Service, serve};
 
-/// Places for requests at each processor: one may be held up by a slow disk.
-const THREADS_PER_QUEUE: u16 = 2;
+/// Fewest places for requests at each processor: one may be held up by a slow disk.
+const PLACES_MIN: usize = 2;
+/// The same where locks may be waited for, which keep their places, and the most ...
+const PLACES_WITH_LOCKS: std::ops::RangeInclusive<usize> = 8..=64;
+/// ... of which there may be so many in all.
+const PLACES_WITH_LOCKS_IN_ALL: usize = 512;
 /// Most processors this is done for: every place has the memory of a request.
 const PROCESSORS_MAX: u16 = 64;
 
@@ -40,23 +47,37 @@ pub(crate) struct Lane {
     processor: u16,
 }
 
+impl Lane {
+    pub(crate) fn prepare(processor: u16, request_bytes: usize) -> io::Result<Lane> {
+        Ok(Lane { ring: Ring::new()?, place: Place::new(request_bytes), processor })
+    }
+}
+
 /// All that is needed to serve one connection.
 #[derive(Debug)]
-pub(crate) struct Rings(Vec<Lane>);
+pub(crate) struct Rings {
+    pub(crate) lanes: Vec<Lane>,
+    pub(crate) queues: usize,
+    pub(crate) places_per_queue: usize,
+}
 
 impl Rings {
-    /// Makes everything that may be refused (io_uring is switched off in many containers).
-    pub(crate) fn prepare(request_bytes: usize) -> io::Result<Rings> {
+    /// Makes everything that may be refused (io_uring is switched off in many containers): for so many threads, or
+    /// more where each processor has to have some.
+    pub(crate) fn prepare(request_bytes: usize, threads: usize, locks: bool) -> io::Result<Rings> {
         let processors = processors(&std::fs::read_to_string("/sys/devices/system/cpu/possible")?)
             .ok_or(io::ErrorKind::Unsupported)?;
-        let numbers = (0..processors).flat_map(|processor| [processor; THREADS_PER_QUEUE as usize]);
-        let lane = |processor| Ok(Lane { ring: Ring::new()?, place: Place::new(request_bytes), processor });
-        numbers.map(lane).collect::<io::Result<_>>().map(Rings)
+        let queues = usize::from(processors);
+        let places_per_queue = threads.div_ceil(queues).max(places_at_least(queues, locks));
+        let numbers = (0..places_per_queue).flat_map(|_| 0..processors);
+        let lanes = numbers.map(|processor| Lane::prepare(processor, request_bytes));
+        Ok(Rings { lanes: lanes.collect::<io::Result<_>>()?, queues, places_per_queue })
     }
+}
 
-    pub(crate) fn into_lanes(self) -> Vec<Lane> {
-        self.0
-    }
+fn places_at_least(queues: usize, locks: bool) -> usize {
+    let (least, most) = PLACES_WITH_LOCKS.into_inner();
+    if locks { (PLACES_WITH_LOCKS_IN_ALL / queues).clamp(least, most) } else { PLACES_MIN }
 }
 
 /// How many processors there can be, from `0` or `0-7`; `None` when that is not one range from 0 or too many.
@@ -74,6 +95,12 @@ fn processors(possible: &str) -> Option<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_queue_has_more_places_where_locks_keep_them() {
+        let of = |queues| [false, true].map(|locks| places_at_least(queues, locks));
+        assert_eq!([1, 2, 32, 64].map(of), [[2, 64], [2, 64], [2, 16], [2, 8]]);
+    }
 
     #[test]
     fn only_one_range_of_few_processors_is_served() {

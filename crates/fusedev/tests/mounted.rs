@@ -9,7 +9,7 @@ use forebay_fusedev::*;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fmt::Display;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write as _};
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -236,6 +236,7 @@ impl Mounted {
             max_readahead: 1 << 20,
             request_bytes: 1 << 20,
             max_background: 16,
+            threads,
             max_stack_depth: 0,
         };
         let connection = greeting.agree(&agreement).unwrap();
@@ -305,6 +306,10 @@ impl Program {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
+    }
+
+    fn go_on(&mut self) {
+        self.child.stdin.as_mut().unwrap().write_all(b"\n").unwrap();
     }
 
     fn ends_well(mut self) {
@@ -392,6 +397,73 @@ except TimeoutError: print('interrupted', flush=True)
         assert_eq!(program.says(), "interrupted");
         program.ends_well();
         mounted.end();
+    }
+}
+
+/// Children of [`WAITERS_START`].
+const WAITERS: usize = 200;
+/// All on one processor: children that wait for the lock held here.
+const WAITERS_START: &str = "
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+held = os.open(sys.argv[1], os.O_RDWR)
+fcntl.flock(held, fcntl.LOCK_EX)
+children = []
+for _ in range(200):
+    pid = os.fork()
+    if pid == 0:
+        own = os.open(sys.argv[1], os.O_RDWR)
+        try: fcntl.flock(own, fcntl.LOCK_EX)
+        except OSError as error: os._exit(error.errno)
+        os._exit(0)
+    children.append(pid)
+";
+
+fn await_waiters(mounted: &Mounted) {
+    for number in 0..=WAITERS {
+        assert!(matches!(mounted.event(), Event::Lock(Lock { waits: true, .. })), "{number}");
+    }
+}
+
+#[test]
+fn locks_that_are_waited_for_leave_room_for_others() {
+    for way in WAYS {
+        let mounted = Mounted::new(way, Features::POSIX_LOCKS | Features::FLOCK_LOCKS);
+        let mut program = mounted.python(&format!(
+            "{WAITERS_START}
+print('waiting', flush=True); sys.stdin.readline()
+assert os.pread(held, 100, 0) == b'content'
+for pid in children: os.kill(pid, signal.SIGKILL)
+for pid in children: os.waitpid(pid, 0)
+fcntl.flock(held, fcntl.LOCK_UN)
+"
+        ));
+        assert_eq!(program.says(), "waiting");
+        await_waiters(&mounted);
+        program.go_on();
+        program.ends_well();
+        (0..WAITERS).for_each(|_| assert_eq!(mounted.event(), Event::Interrupt));
+        mounted.end();
+    }
+}
+
+#[test]
+fn a_connection_that_is_cut_ends_while_locks_are_waited_for() {
+    for way in WAYS {
+        let mut mounted = Mounted::new(way, Features::POSIX_LOCKS | Features::FLOCK_LOCKS);
+        let mut program = mounted.python(&format!(
+            "{WAITERS_START}
+print('waiting', flush=True)
+for pid in children: assert os.waitpid(pid, 0)[1] != 0
+"
+        ));
+        assert_eq!(program.says(), "waiting");
+        await_waiters(&mounted);
+        // Cuts the connection, and leaves the mount where it is in use.
+        let _ = rustix::mount::unmount(mounted.point.path(), rustix::mount::UnmountFlags::FORCE);
+        let served = mounted.serving.take().unwrap().join().unwrap();
+        served.unwrap();
+        program.ends_well();
+        let _ = unmount(mounted.point.path());
     }
 }
 

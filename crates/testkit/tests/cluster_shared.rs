@@ -356,8 +356,8 @@ fn posix_suite_as_root() {
 }
 
 #[test]
-fn posix_suite_as_user() {
-    let deployment = Deployment::start(Shape { clients: 1, ..Shape::default() });
+fn posix_suite_as_user_with_requests_over_the_device() {
+    let deployment = Deployment::start(Shape { clients: 1, io_uring: false, ..Shape::default() });
     let checks = judge_posix(&deployment, &GROUPS, "small", &Identity::nobody());
     assert!(checks > FEWEST_CHECKS, "only {checks} checks");
     deployment.finish();

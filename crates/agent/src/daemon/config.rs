@@ -8,6 +8,7 @@
 //!
 //! [mounts]
 //! holders = "kill"                    # what still uses a mount at the end of a job; "leave" lets it go on
+//! io_uring = true                     # switch the kernel's requests over io_uring on, and use them (Linux 6.18)
 //!
 //! [storage]                           # a node that gives space; without it, it only mounts
 //! pool = "wlm_pool"
@@ -67,6 +68,8 @@ pub struct AgentConfig {
     pub state: PathBuf,
     /// What is done about processes that use a mount that is to go.
     pub holders: Holding,
+    /// Whether mounts take their requests over io_uring where they can.
+    pub io_uring: bool,
     /// What it gives, if anything.
     pub storage: Option<StorageConfig>,
 }
@@ -138,6 +141,7 @@ struct AgentToml {
 struct MountsToml {
     #[serde(default)]
     holders: Holding,
+    io_uring: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -172,6 +176,7 @@ impl AgentConfig {
             registry: registry.unwrap_or_else(|| REGISTRY_DEFAULT.to_owned()),
             state: state.unwrap_or_else(|| STATE_DEFAULT.into()),
             holders: file.mounts.holders,
+            io_uring: file.mounts.io_uring.unwrap_or(true),
             storage: file.storage.map(|storage| self::storage(document, &storage)).transpose()?,
         })
     }
@@ -188,7 +193,7 @@ impl AgentConfig {
             Holding::Kill => "kill",
             Holding::Leave => "leave",
         };
-        let _ = writeln!(text, "\n[mounts]\nholders = {holders:?}");
+        let _ = writeln!(text, "\n[mounts]\nholders = {holders:?}\nio_uring = {}", self.io_uring);
         if let Some(storage) = &self.storage {
             storage.render(&mut text);
         }
@@ -385,6 +390,7 @@ state = "/var/lib/agent"
 
 [mounts]
 holders = "leave"
+io_uring = false
 
 [storage]
 pool = "wlm_pool"
@@ -407,6 +413,7 @@ grace_s = 31
         let config = parse(WHOLE).unwrap();
         let storage = config.storage.clone().unwrap();
         assert_eq!((config.holders, storage.kind), (Holding::Leave, StorageKind::Directory));
+        assert!(!config.io_uring);
         assert_eq!((storage.capacity, storage.grace.as_secs()), (Bytes(1_600_000_000_000), 31));
         assert_eq!(storage.address.to_string(), "nid00003:7070");
         for text in [

@@ -49,6 +49,9 @@ struct MountRecord {
     path: PathBuf,
     /// Its source in the mount table.
     source: String,
+    /// As the configuration was.
+    #[serde(default)]
+    no_io_uring: bool,
 }
 
 /// The mounts of a node.
@@ -57,6 +60,7 @@ pub(super) struct Mounts<'a> {
     pub node: &'a str,
     pub program: &'a Path,
     pub holders: Holding,
+    pub io_uring: bool,
 }
 
 impl Mounts<'_> {
@@ -76,6 +80,7 @@ impl Mounts<'_> {
             instance: target.instance,
             path: path.clone(),
             source: targets::mount_source(target, home),
+            no_io_uring: !self.io_uring,
         };
         let is_up = self.is_up(&record)?;
         targets::write_client(&directory, self.node, target, token)?;
@@ -224,7 +229,11 @@ pub(super) fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     // Before the mount, so that a signal that comes early is not lost. The terminal's are not for it.
     let mut signals = Signals::new([SIGTERM, SIGINT, SIGHUP])?;
     rustix::process::umask(rustix::fs::Mode::empty());
-    let mounted = ClientMount::start(&file, &record.path, MountWishes { allow_other: true })?;
+    let mounted = ClientMount::start(
+        &file,
+        &record.path,
+        MountWishes { allow_other: true, no_io_uring: record.no_io_uring },
+    )?;
     say_ready();
     let (unmounter, servers) = (mounted.unmounter(), mounted.servers());
     std::thread::Builder::new().name("signals".into()).spawn(move || {

@@ -116,6 +116,7 @@ impl Node {
             node: &self.config.node,
             program: &self.program,
             holders: self.config.holders,
+            io_uring: self.config.io_uring,
         }
     }
 

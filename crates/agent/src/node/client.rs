@@ -30,6 +30,9 @@ const REPORT_EVERY: Duration = Duration::from_secs(1);
 pub struct MountWishes {
     /// Let other users in. Always so for root.
     pub allow_other: bool,
+    /// Take requests over `/dev/fuse` also where they could come over io_uring, which is faster and which root switches on
+    /// for the machine ([`forebay_fuse::io_uring`]).
+    pub no_io_uring: bool,
 }
 
 /// See the module.
@@ -83,6 +86,10 @@ impl ClientMount {
             Cache::CloseToOpen => CachePolicy::CloseToOpen,
         };
         options.threads = options.threads.max(THREADS);
+        options.io_uring = !wishes.no_io_uring;
+        if options.io_uring {
+            forebay_fuse::io_uring::switch_on();
+        }
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());
         let volume = Arc::new(volume.with_locks(attached.locks.clone()));
         let mounted = forebay_fuse::mount(Arc::clone(&volume), mountpoint, &options)?;

@@ -97,6 +97,7 @@ impl Scene {
             controller: None,
             registry: "test".into(),
             state: self.path(&format!("state{number}")),
+            io_uring: true,
             holders: Holding::Kill,
             storage,
         }

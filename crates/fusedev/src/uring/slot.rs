@@ -2,11 +2,11 @@
 //!
 //! Answers are given while the handler still looks at its request, which lies in the same memory; so they are only noted
 //! here, and written when the handler is done. An answer may come later and from another thread: the owner waits for
-//! it.
+//! it, unless the connection ends before ([`Slot::give_up`]).
 
 use crate::transport::Transport;
 use rustix::io::Errno;
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// An answer.
 #[derive(Debug, Default, PartialEq)]
@@ -25,26 +25,41 @@ pub(super) struct Answer {
 pub(super) struct Slot {
     /// Address of the payload.
     payload: usize,
-    answer: Mutex<Option<Answer>>,
-    given: Condvar,
+    content: Mutex<Content>,
+    changed: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Content {
+    answer: Option<Answer>,
+    is_given_up: bool,
 }
 
 impl Slot {
     pub(super) fn new(payload: usize) -> Slot {
-        Slot { payload, answer: Mutex::new(None), given: Condvar::new() }
+        Slot { payload, content: Mutex::default(), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Content> {
+        self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn put(&self, answer: Answer) {
-        *self.answer.lock().unwrap_or_else(PoisonError::into_inner) = Some(answer);
-        self.given.notify_one();
+        self.lock().answer = Some(answer);
+        self.changed.notify_one();
     }
 
-    /// Waits for the answer.
-    pub(super) fn take(&self) -> Answer {
-        let answer = self.answer.lock().unwrap_or_else(PoisonError::into_inner);
-        let none = |answer: &mut Option<Answer>| answer.is_none();
-        let mut answer = self.given.wait_while(answer, none).unwrap_or_else(PoisonError::into_inner);
-        answer.take().unwrap_or_default() // it is there: that was waited for
+    /// Nobody wants the answer any more.
+    pub(super) fn give_up(&self) {
+        self.lock().is_given_up = true;
+        self.changed.notify_one();
+    }
+
+    /// Waits for the answer; `None` when it was given up first.
+    pub(super) fn take(&self) -> Option<Answer> {
+        let open = |content: &mut Content| content.answer.is_none() && !content.is_given_up;
+        let content = self.changed.wait_while(self.lock(), open);
+        content.unwrap_or_else(PoisonError::into_inner).answer.take()
     }
 }
 
@@ -73,10 +88,12 @@ mod tests {
         let payload = [7; 8];
         let slot = Slot::new(payload.as_ptr() as usize);
         slot.answer(3, &[], &payload[..5]).unwrap();
-        assert_eq!(slot.take(), Answer { unique: 3, in_payload: 5, ..Answer::default() });
+        assert_eq!(slot.take(), Some(Answer { unique: 3, in_payload: 5, ..Answer::default() }));
         slot.answer(4, b"fix", b"data").unwrap();
-        assert_eq!(slot.take(), Answer { unique: 4, bytes: b"fixdata".to_vec(), ..Answer::default() });
+        let together = Answer { unique: 4, bytes: b"fixdata".to_vec(), ..Answer::default() };
+        assert_eq!(slot.take(), Some(together));
         slot.refuse(5, Errno::NOSPC).unwrap();
-        assert_eq!(slot.take(), Answer { unique: 5, error: -libc::ENOSPC, ..Answer::default() });
+        let refusal = Answer { unique: 5, error: -libc::ENOSPC, ..Answer::default() };
+        assert_eq!(slot.take(), Some(refusal));
     }
 }

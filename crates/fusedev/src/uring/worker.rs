@@ -1,8 +1,10 @@
 //! A thread that serves one place: register it, then serve, answer and fetch the next in one call, until the mount is gone.
 
+use super::Lane;
+use super::reserve::{Begun, Reserve};
 use super::ring::ENTRY_BYTES;
 use super::slot::Slot;
-use super::{Lane, Muster};
+use crate::abi::opcode;
 use crate::closings::Closings;
 use crate::dispatch::Dispatch;
 use crate::flags::Features;
@@ -21,43 +23,81 @@ const DEVICE_COMMAND: u8 = 46;
 const REGISTER: u32 = 1;
 const COMMIT_AND_FETCH: u32 = 2;
 
-/// Serves until the mount is gone.
+/// What the threads of a connection have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Service<'a> {
+    pub(crate) device: &'a OwnedFd,
+    pub(crate) handler: &'a dyn Handler,
+    pub(crate) closings: &'a Closings,
+    pub(crate) features: Features,
+    pub(crate) reserve: &'a Reserve,
+}
+
+/// Serves until the mount is gone. `enlist` is told whether the kernel knows the place, and says whether to begin; `more` begins to
+/// give a queue one place and one thread more.
 pub(crate) fn serve(
     mut lane: Lane,
-    device: &OwnedFd,
-    (handler, closings): (&dyn Handler, &Closings),
-    features: Features,
-    muster: &Muster,
+    service: Service<'_>,
+    enlist: &dyn Fn(bool) -> bool,
+    more: &dyn Fn(u16),
 ) -> Result<(), Errno> {
-    stay_on(lane.processor);
+    let Service { device, handler, closings, features, reserve } = service;
     let slot = Arc::new(Slot::new(lane.place.parts()[1].iov_base as usize));
     let answers = Arc::clone(&slot) as Arc<dyn Transport>;
     let dispatch = Dispatch { handler, features, answers };
-    let post = closings.enter();
+    let post = closings.enter_queue(lane.processor);
     let registered = register(&mut lane, device);
-    muster.report(registered.is_ok());
+    let begins = enlist(registered.is_ok());
+    // Not before: the processor of a queue that needs a place at once is busy.
+    stay_on(lane.processor);
     let first = registered
         .inspect_err(|error| handler.complain(&format_args!("registering with io_uring: {error}")))?;
-    if !muster.wait() {
+    if !begins {
         return Err(Errno::CANCELED); // another thread has complained
     }
     let mut result = first.map_or_else(|| lane.ring.wait(), Ok)?;
     loop {
         match result {
             0 => {}
-            result if is_end(result) => return Ok(()),
+            result if is_end(result) => {
+                reserve.end();
+                return Ok(());
+            }
             result => {
                 handler.complain(&format_args!("a serving thread ends, io_uring says error {}", -result));
                 return Err(as_errno(result));
             }
         }
-        post.begin(is_close(lane.place.arrived().header));
-        one(&dispatch, &mut lane);
+        let header = lane.place.arrived().header;
+        let (is_close, is_late, unique) = (is_close(header), waits_for_a_lock(header), unique(header));
+        post.begin(is_close);
+        let begun = if is_late { reserve.begin(lane.processor, &slot) } else { Begun::Kept };
+        if let Begun::Wants(places) = begun {
+            (0..places).for_each(|_| more(lane.processor));
+        }
+        match begun {
+            Begun::Refused => _ = slot.refuse(unique, Errno::NOLCK), // noted, which cannot fail
+            _ => one(&dispatch, &mut lane),
+        }
         post.end();
         let answer = slot.take();
+        if is_late {
+            reserve.done(lane.processor, &slot);
+        }
+        let Some(answer) = answer else { return Ok(()) }; // the connection was cut meanwhile
         lane.place.answer(answer.unique, answer.error, &answer.bytes, answer.in_payload);
         result = lane.ring.submit_and_wait(&entry(&lane, device, COMMIT_AND_FETCH))?;
     }
+}
+
+/// The request's header says that its answer may take as long as somebody else keeps a lock.
+fn waits_for_a_lock(header: &[u8]) -> bool {
+    header.get(4..8) == Some(&opcode::SETLKW.to_ne_bytes())
+}
+
+/// The number of the request in its header.
+fn unique(header: &[u8]) -> u64 {
+    header.get(8..16).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 /// Tells the kernel of the place. What is refused is refused at once; the first request may be there at once, too.

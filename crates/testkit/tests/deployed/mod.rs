@@ -51,6 +51,8 @@ pub struct Shape {
     pub stripe_size: u64,
     /// Clients reach the servers over Unix sockets, as on the storage nodes themselves, and get descriptors.
     pub short_circuit: bool,
+    /// Mounts take their requests over io_uring where the kernel can, and otherwise, or when not wanted, over the device.
+    pub io_uring: bool,
     /// How long the servers keep what a client holds that they do not hear of.
     pub grace_s: u64,
     /// How long a client waits for a server that it does not hear of.
@@ -71,6 +73,7 @@ impl Default for Shape {
             // Small, so that every larger write crosses several servers.
             stripe_size: 64 << 10,
             short_circuit: false,
+            io_uring: true,
             grace_s: 2,
             final_s: 60,
             descriptors_max: 20_000,
@@ -408,8 +411,9 @@ impl Deployment {
         let point = self.mount_point(client);
         std::os::unix::fs::chown(&point, Some(who.uid), Some(who.gid)).expect("we are root");
         let description = description.to_str().expect("plain path");
-        let command =
-            self.forebay(&["mount", "--instance", description, point.to_str().expect("plain path")]);
+        let mut words = vec!["mount", "--instance", description, point.to_str().expect("plain path")];
+        words.extend((!self.shape.io_uring).then_some("--no-io-uring"));
+        let command = self.forebay(&words);
         self.launch(self.client(client), command, who)
     }
 
