@@ -6,6 +6,7 @@
 //! file, no clock, no thread.
 
 pub mod attr;
+pub mod boot;
 pub mod data;
 pub mod entry;
 pub mod error;

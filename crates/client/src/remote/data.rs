@@ -5,8 +5,10 @@
 
 use super::connection::Sink;
 use super::direct::Direct;
+use super::held::Life;
 use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience};
 use super::tickets::Tickets;
+use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, SPANS_MAX};
 use forebay_wire::{
     DataService, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError, Listing, Result,
@@ -36,6 +38,7 @@ pub(crate) struct RemoteShare {
     file: FileId,
     substripes: u32,
     direct: Option<Direct>,
+    unsynced: Unsynced,
 }
 
 impl RemoteData {
@@ -52,6 +55,18 @@ impl Server {
         sink: &mut Sink<'_, '_>,
     ) -> Result<Reply> {
         self.link.ask(Patience::Wait, Ask::Data(request), carried, sink)
+    }
+
+    /// Asks, and says in which life of the server it answered.
+    fn ask_in(&self, request: &DataRequest, carried: &[&[u8]]) -> Result<(Reply, Life)> {
+        self.link.ask_in(Patience::Wait, Ask::Data(request), carried, &mut Sink::Nothing, |_| true)
+    }
+
+    fn order_in(&self, request: &DataRequest) -> Result<Life> {
+        match self.ask_in(request, &[])? {
+            (Reply::Done, life) => Ok(life),
+            _ => Err(NOT_UNDERSTOOD),
+        }
     }
 
     fn order(&self, request: &DataRequest) -> Result<()> {
@@ -80,7 +95,13 @@ impl DataService for RemoteData {
             return share;
         }
         let direct = self.server.direct.then(|| Direct::new(file, substripes));
-        let share = Arc::new(RemoteShare { server: self.server.clone(), file, substripes, direct });
+        let share = Arc::new(RemoteShare {
+            server: self.server.clone(),
+            file,
+            substripes,
+            direct,
+            unsynced: Unsynced::default(),
+        });
         shares.insert(file, Arc::downgrade(&share));
         share
     }
@@ -206,8 +227,11 @@ impl RemoteShare {
         let request = DataRequest::Write { file, substripes, ticket, pieces: pieces(spans) };
         let part = |span: &Span| buffer.get(span.at..span.at + span.len).ok_or(FsError::InvalidArgument);
         let carried = spans.iter().map(part).collect::<Result<Vec<_>>>()?;
-        match self.server.ask(&request, &carried, &mut Sink::Nothing)? {
-            Reply::Size { bytes } if bytes <= total(spans) as u64 => Ok(bytes as usize),
+        match self.server.ask_in(&request, &carried)? {
+            (Reply::Size { bytes }, life) if bytes <= total(spans) as u64 => {
+                self.unsynced.wrote(life);
+                Ok(bytes as usize)
+            }
             _ => Err(NOT_UNDERSTOOD),
         }
     }
@@ -259,7 +283,7 @@ impl Share for RemoteShare {
 
     fn fallocate(&self, substripe: u32, range: Range<u64>, mode: FallocateMode) -> Result<()> {
         let ticket = self.server.ticket(self.file)?;
-        self.server.order(&DataRequest::Fallocate {
+        let life = self.server.order_in(&DataRequest::Fallocate {
             file: self.file,
             substripes: self.substripes,
             ticket,
@@ -267,7 +291,9 @@ impl Share for RemoteShare {
             start: range.start,
             end: range.end,
             mode,
-        })
+        })?;
+        self.unsynced.wrote(life);
+        Ok(())
     }
 
     fn cut(&self, substripe: u32, length: u64) -> Result<()> {
@@ -286,7 +312,9 @@ impl Share for RemoteShare {
 
     fn sync(&self, data_only: bool) -> Result<()> {
         let (file, substripes, ticket) = (self.file, self.substripes, self.server.ticket(self.file)?);
-        self.server.order(&DataRequest::SyncShare { file, substripes, ticket, data_only })
+        let covered = self.unsynced.sync_begins();
+        let life = self.server.order_in(&DataRequest::SyncShare { file, substripes, ticket, data_only })?;
+        self.unsynced.synced(covered, life)
     }
 }
 

@@ -166,8 +166,14 @@ impl Home {
 
     /// Asks for attributes.
     pub(crate) fn ask_attr(&self, request: &MetadataRequest) -> Result<Attr> {
-        match self.ask(request)? {
-            Reply::Attr { attr } => Ok(attr),
+        self.ask_attr_in(request).map(|(attr, _)| attr)
+    }
+
+    /// The same, and in which life of the session they were given.
+    pub(crate) fn ask_attr_in(&self, request: &MetadataRequest) -> Result<(Attr, Life)> {
+        let ask = Ask::Metadata(request);
+        match self.link.ask_in(Patience::Wait, ask, &[], &mut Sink::Nothing, |_| true)? {
+            (Reply::Attr { attr }, life) => Ok((attr, life)),
             _ => Err(NOT_UNDERSTOOD),
         }
     }

@@ -146,7 +146,10 @@ impl MetadataService for RemoteMetadata {
         let before = self.home.validity.now();
         let _changing = self.home.recent.changing([ino]);
         let request = MetadataRequest::SetAttr { who: self.who(by), ino, handle, change: *change };
-        let attr = self.home.ask_attr(&request)?;
+        let (attr, life) = self.home.ask_attr_in(&request)?;
+        if let Some(stub) = through {
+            stub.was_changed_in(life);
+        }
         Ok(self.home.validity.shown(attr, None, before))
     }
 

@@ -35,6 +35,7 @@ mod showings;
 mod socket;
 mod stub;
 mod tickets;
+mod unsynced;
 mod validity;
 mod waiting;
 

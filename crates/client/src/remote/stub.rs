@@ -7,9 +7,11 @@
 //! it grants none, and who opens it so waits until this client was told.
 
 use super::connection::Sink;
+use super::held::Life;
 use super::home::Home;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience};
 use super::showings::Quiet;
+use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
 use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
 use std::any::Any;
@@ -25,6 +27,7 @@ pub(crate) struct RemoteStub {
     quiet: Quiet,
     /// Striped content may have been changed through it.
     wrote: AtomicBool,
+    unsynced: Unsynced,
 }
 
 impl RemoteStub {
@@ -39,6 +42,7 @@ impl RemoteStub {
             placement: opened.placement,
             quiet: Quiet::default(),
             wrote: AtomicBool::new(false),
+            unsynced: Unsynced::default(),
         }
     }
 
@@ -47,7 +51,28 @@ impl RemoteStub {
     }
 
     fn ask(&self, request: &MetadataRequest, carried: &[&[u8]], sink: &mut Sink<'_, '_>) -> Result<Reply> {
-        let reply = self.home.link.ask(Patience::Wait, Ask::Metadata(request), carried, sink);
+        self.ask_in(request, carried, sink).map(|(reply, _)| reply)
+    }
+
+    /// Asks for a change of the file.
+    fn change(&self, request: &MetadataRequest, carried: &[&[u8]]) -> Result<Reply> {
+        let (reply, life) = self.ask_in(request, carried, &mut Sink::Nothing)?;
+        self.unsynced.wrote(life);
+        Ok(reply)
+    }
+
+    /// The file was changed through its number, as a server says in this life.
+    pub(crate) fn was_changed_in(&self, life: Life) {
+        self.unsynced.wrote(life);
+    }
+
+    fn ask_in(
+        &self,
+        request: &MetadataRequest,
+        carried: &[&[u8]],
+        sink: &mut Sink<'_, '_>,
+    ) -> Result<(Reply, Life)> {
+        let reply = self.home.link.ask_in(Patience::Wait, Ask::Metadata(request), carried, sink, |_| true);
         // A server that was started anew did not find the file: it is gone, the handle was good.
         reply.map_err(|error| if error == FsError::BadHandle { FsError::Stale } else { error })
     }
@@ -102,7 +127,7 @@ impl Stub for RemoteStub {
     fn append(&self, data: &[u8]) -> Result<(u64, usize)> {
         let data = &data[..data.len().min(BULK_MAX)];
         let request = MetadataRequest::AppendInline { handle: self.handle };
-        match self.ask(&request, &[data], &mut Sink::Nothing)? {
+        match self.change(&request, &[data])? {
             Reply::Appended { offset, bytes } if bytes <= data.len() as u64 => Ok((offset, bytes as usize)),
             _ => Err(NOT_UNDERSTOOD),
         }
@@ -148,7 +173,12 @@ impl Stub for RemoteStub {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        self.order(&MetadataRequest::SyncFile { handle: self.handle, data_only })
+        let covered = self.unsynced.sync_begins();
+        let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
+        match self.ask_in(&request, &[], &mut Sink::Nothing)? {
+            (Reply::Done, life) => self.unsynced.synced(covered, life),
+            _ => Err(NOT_UNDERSTOOD),
+        }
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {
@@ -179,7 +209,7 @@ impl Stub for RemoteStub {
         let mut done = 0;
         for part in data.chunks(BULK_MAX) {
             let request = MetadataRequest::WriteInline { handle: self.handle, offset: offset + done as u64 };
-            match self.ask(&request, &[part], &mut Sink::Nothing) {
+            match self.change(&request, &[part]) {
                 Ok(Reply::Size { bytes }) if bytes <= part.len() as u64 => {
                     done += bytes as usize;
                     if bytes < part.len() as u64 {
@@ -195,7 +225,11 @@ impl Stub for RemoteStub {
     }
 
     fn fallocate(&self, offset: u64, length: u64, mode: FallocateMode) -> Result<()> {
-        self.order(&MetadataRequest::FallocateInline { handle: self.handle, offset, length, mode })
+        let request = MetadataRequest::FallocateInline { handle: self.handle, offset, length, mode };
+        match self.change(&request, &[])? {
+            Reply::Done => Ok(()),
+            _ => Err(NOT_UNDERSTOOD),
+        }
     }
 
     fn seek(&self, offset: u64, what: SeekWhat) -> Result<Option<u64>> {
@@ -211,9 +245,9 @@ impl Stub for RemoteStub {
         if !Arc::ptr_eq(&self.home, &to.home) {
             return Ok(None);
         }
-        let (from, to) = (self.handle, to.handle);
-        let request = MetadataRequest::CopyInline { from, offset, to, to_offset, length };
-        match self.ask(&request, &[], &mut Sink::Nothing)? {
+        let request =
+            MetadataRequest::CopyInline { from: self.handle, offset, to: to.handle, to_offset, length };
+        match to.change(&request, &[])? {
             Reply::Offset { offset } => Ok(offset),
             _ => Err(NOT_UNDERSTOOD),
         }

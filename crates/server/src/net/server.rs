@@ -14,7 +14,9 @@ use super::serve;
 use super::session::Session;
 use super::stream::{Origin, Stream};
 use crate::locks::LockLimits;
+use forebay_wire::boot;
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -156,10 +158,22 @@ struct Inner {
     is_stopping: AtomicBool,
 }
 
+/// Says which start of the machine this is.
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+
 /// See the module.
 pub struct Server {
     inner: Arc<Inner>,
     threads: Vec<JoinHandle<()>>,
+}
+
+/// A number of this start of the machine. Where the kernel does not say one, each process counts as a start: too many are told
+/// that something may be lost, and nobody too few.
+fn memory() -> io::Result<u64> {
+    let Ok(boot) = std::fs::read_to_string(BOOT) else { return random().map(u64::from_ne_bytes) };
+    let mut hasher = DefaultHasher::new();
+    boot.trim().hash(&mut hasher);
+    Ok(hasher.finish())
 }
 
 impl Server {
@@ -167,7 +181,7 @@ impl Server {
     pub fn start(config: NetConfig) -> Result<Server, StartError> {
         let listener = Listener::bind(&config.tcp, config.unix.as_deref())?;
         let inner = Arc::new(Inner {
-            boot: u64::from_ne_bytes(random()?),
+            boot: boot::number(memory()?, u64::from_ne_bytes(random()?)),
             config,
             register: Register::default(),
             listener,

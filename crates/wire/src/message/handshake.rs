@@ -120,7 +120,8 @@ messages! {
             version: u8,
             /// Random, new for each connection.
             nonce: [u8; 32],
-            /// Random number of the server process: another one is another process, which has forgotten all sessions.
+            /// Number of the server process: another one is another process, which has forgotten all sessions. It also says whether
+            /// its machine's memory is still the same: [`crate::boot`].
             boot: u64,
         },
         /// Client: here.

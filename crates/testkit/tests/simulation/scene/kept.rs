@@ -452,7 +452,7 @@ impl<'a> Keeper<'a> {
         let data_only = machine::below(2) == 0;
         machine::note(|| format!("sync file {file}"));
         let done = self.volume.fsync(handle, data_only);
-        if self.attempt(Done::Nothing, "a sync", done).is_some() && self.has_power() {
+        if self.attempt(Done::Nothing, "a sync", done).is_some() {
             self.memory.lock().files[file].drain_to_last();
         }
     }
