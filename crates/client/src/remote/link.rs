@@ -9,6 +9,9 @@
 //! A connection that breaks is made anew and the request is sent again, marked as repeated. While the server cannot be
 //! reached this goes on, with pauses; after the description's time operations fail instead, at once, until somebody finds
 //! it again. Lanes are taken under a lock that is held for that only.
+//!
+//! A server may refuse one more connection while it serves those there are. Whoever has a lane without a connection takes over
+//! that of a free lane, and while none can be made that of the next lane that is given back: the slot stays with the lane.
 
 use super::connection::{Broken, Connection, Sink, Train};
 use super::error::ConnectError;
@@ -82,6 +85,18 @@ struct Lanes {
     made: u16,
     /// Who waits for a free one: to wake nobody costs a system call too.
     waiting: u32,
+    /// Who has a lane and waits for a connection.
+    wanting: usize,
+    /// Connections of lanes that were given back, for those.
+    left: Vec<Connection>,
+}
+
+impl Lanes {
+    /// Takes a connection that no request uses.
+    fn idle(&mut self) -> Option<Connection> {
+        let free = || self.free.iter_mut().rev().find_map(|lane| lane.connection.take());
+        self.left.pop().or_else(free)
+    }
 }
 
 /// Since when the server is not there.
@@ -112,9 +127,18 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut lanes = self.link.lanes();
-        lanes.free.extend(self.lane.take());
+        let Some(mut lane) = self.lane.take() else { return };
+        let is_wanted = lanes.left.len() < lanes.wanting && lane.connection.is_some();
+        if is_wanted {
+            lanes.left.extend(lane.connection.take());
+        }
+        lanes.free.push(lane);
         if lanes.waiting > 0 {
             self.link.freed.notify_one();
+        }
+        drop(lanes);
+        if is_wanted {
+            self.link.session.wake();
         }
     }
 }
@@ -126,7 +150,7 @@ impl Link {
             server,
             kind,
             lanes_max,
-            lanes: Mutex::new(Lanes { free: Vec::new(), made: 0, waiting: 0 }),
+            lanes: Mutex::new(Lanes { free: Vec::new(), made: 0, waiting: 0, wanting: 0, left: Vec::new() }),
             freed: Condvar::new(),
             lost: Mutex::new(None),
             rejoin: OnceLock::new(),
@@ -285,6 +309,10 @@ impl Link {
     ) -> Result<&'a mut Connection> {
         let mut pause = PAUSE_MIN;
         while connection.is_none() {
+            *connection = self.idle_connection();
+            if connection.is_some() {
+                break;
+            }
             if self.session.is_closed() || !self.may_attempt(patience) {
                 return Err(FsError::Unreachable);
             }
@@ -297,12 +325,26 @@ impl Link {
                     if self.failed() || patience == Patience::Try {
                         return Err(FsError::Unreachable);
                     }
-                    self.session.pause(pause);
+                    self.await_connection(pause);
                     pause = (pause * 2).min(PAUSE_MAX);
                 }
             }
         }
         Ok(connection.as_mut().expect("made above"))
+    }
+
+    /// A connection that no request uses now. That there is one means that the server is there.
+    fn idle_connection(&self) -> Option<Connection> {
+        let found = std::iter::from_fn(|| self.lanes().idle()).find(Connection::is_alive)?;
+        *self.lost() = None;
+        Some(found)
+    }
+
+    /// Waits for a time, or until a lane with a connection is given back.
+    fn await_connection(&self, time: Duration) {
+        self.lanes().wanting += 1;
+        self.session.pause_unless(time, || !self.lanes().left.is_empty());
+        self.lanes().wanting -= 1;
     }
 
     /// One attempt.

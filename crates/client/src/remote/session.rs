@@ -88,9 +88,21 @@ impl Session {
 
     /// Waits for a time, or until the session closes.
     pub(crate) fn pause(&self, time: Duration) {
+        self.pause_unless(time, || false);
+    }
+
+    /// Lets those who pause look whether they still have to.
+    pub(crate) fn wake(&self) {
+        let _sockets = self.sockets();
+        self.closing.notify_all();
+    }
+
+    /// The same, but no longer than until somebody has called [`Session::wake`] and `is_over`. That may take locks under which
+    /// nobody asks anything of the session.
+    pub(crate) fn pause_unless(&self, time: Duration, is_over: impl Fn() -> bool) {
         let until = Instant::now() + time;
         let mut sockets = self.sockets();
-        while !self.is_closed() {
+        while !self.is_closed() && !is_over() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return;

@@ -102,6 +102,34 @@ fn a_server_that_is_away_is_waited_for_and_closing_does_not_wait() {
     served.proxies[0].lead_to(upstream);
 }
 
+/// As a server that has as many connections as it may have, or no descriptors left.
+#[test]
+fn a_server_that_refuses_further_connections_serves_all_over_those_there_are() {
+    const THREADS: usize = 12;
+    const ROUNDS: usize = 10;
+    let served = Served::new(Shape::striped());
+    let mut description = served.description(super::instance::token());
+    description.timeouts.unreachable = Duration::from_millis(500);
+    let attached = forebay_client::remote::attach(&description).unwrap();
+    let volume = volume(&attached);
+    let (attr, opened) = create(&volume, Ino::ROOT, "file");
+    write_all(&volume, opened.handle, 0, &pattern(1, 200_000));
+    // The home has connections of its own to the others.
+    assert_eq!(volume.getattr(attr.ino, None).map(|attr| attr.size), Ok(200_000));
+    served.proxies.iter().for_each(|proxy| proxy.lead_to(None));
+    std::thread::scope(|scope| {
+        for _ in 0..THREADS {
+            scope.spawn(|| {
+                for _ in 0..ROUNDS {
+                    assert_eq!(volume.getattr(attr.ino, None).map(|attr| attr.size), Ok(200_000));
+                    assert_eq!(read_all(&volume, opened.handle), pattern(1, 200_000));
+                }
+            });
+        }
+    });
+    volume.release(opened.handle).unwrap();
+}
+
 #[test]
 fn a_server_that_stays_away_fails_what_is_asked_until_it_is_back() {
     let served = Served::new(Shape::inline());
