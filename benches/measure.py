@@ -21,9 +21,9 @@ FILE_MIB = 512
 MIB = 1 << 20
 NAMES = 4000
 ROWS = 400
-# A mount that answers at once and keeps nothing: it has one file, which cannot be made anew, and no names.
+# A mount that answers at once and keeps nothing: it has one file, which cannot be made anew, and no directories below it.
 FUSE_ALONE = "fuse-alone"
-AT_ONE_FILE = {"rewrite", "read", "random-write", "random-read", "shared-rewrite", "shared-read", "four-rewrite", "four-read"}
+AT_FUSE_ALONE = {"create", "unlink", "rewrite", "read", "random-write", "random-read", "shared-rewrite", "shared-read", "four-rewrite", "four-read"}
 
 # Order matters: `write-new` makes the file that the next tests use, `create` the names that `unlink` removes.
 GROUPS = {
@@ -75,14 +75,14 @@ def output_of(command):
     return done.stdout
 
 
-def rate(probe, test, directory):
-    """One measurement: the rate of a test in a directory."""
+def rate(probe, test, directory, is_alone):
+    """One measurement: the rate of a test in a directory. `is_alone`: that is FUSE alone."""
     name, *numbers = test
     if name == "sqlite":
         report = json.loads(output_of([sys.executable, SQLITE, directory / "bench.sqlite", str(numbers[0])]))
         return report["rows"] / report["seconds"]
     if name in ("create", "stat", "unlink"):
-        names = directory / "names"
+        names = directory if is_alone else directory / "names"
         names.mkdir(exist_ok=True)
         return float(output_of([probe, name, names, str(numbers[0])]))
     return float(output_of([probe, name, directory / "file", *map(str, numbers)]))
@@ -94,14 +94,14 @@ def sync(directory):
 
 
 def measure(group, probe, rounds, places):
-    measured = {test[0]: [name for name in places if name != FUSE_ALONE or test[0] in AT_ONE_FILE] for test in GROUPS[group]}
+    measured = {test[0]: [name for name in places if name != FUSE_ALONE or test[0] in AT_FUSE_ALONE] for test in GROUPS[group]}
     results = {test: {name: [] for name in names} for test, names in measured.items()}
     for number in range(rounds + 1):
         for test in GROUPS[group]:
             names = measured[test[0]]
             for name in names if number % 2 == 0 else reversed(names):
                 sync(places[name])
-                value = rate(probe, test, places[name])
+                value = rate(probe, test, places[name], name == FUSE_ALONE)
                 if number > 0:
                     results[test[0]][name].append(value)
         print(f"  {group}: round {number} of {rounds}" + (" (warm-up)" if number == 0 else ""), file=sys.stderr, flush=True)
