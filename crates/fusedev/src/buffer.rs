@@ -5,7 +5,8 @@
 //! same pages serve for the answer: nothing on the data path allocates or copies.
 //!
 //! The kernel looks every page of ours up, which is a third of the time that a request of 1 MiB takes; in a huge page that
-//! goes faster. So a large buffer asks for them.
+//! goes faster. So a large buffer asks for them. The memory is the kernel's until it is first touched: a thread that is never needed, of the
+//! many that there are where locks are waited for, costs nothing here.
 
 use crate::abi::{IN_HEADER_BYTES, READ_BUFFER_BYTES_MIN, WRITE_IN_BYTES};
 use std::alloc::Layout;
@@ -25,7 +26,7 @@ pub(crate) struct Buffer {
     /// Bytes of a page, behind which the data is.
     page: usize,
     data_bytes: usize,
-    layout: Layout,
+    mapped_bytes: usize,
 }
 
 // SAFETY: the memory belongs to this value alone.
@@ -38,18 +39,11 @@ impl Buffer {
         let data_bytes = data_bytes.max(READ_BUFFER_BYTES_MIN).next_multiple_of(page);
         let bytes = page + data_bytes;
         let unit = if bytes < HUGE_FROM_BYTES { page } else { HUGE_PAGE_BYTES };
-        let Ok(layout) = Layout::from_size_align(bytes.next_multiple_of(unit), unit) else {
-            unreachable!("{bytes} bytes are less than an address space")
-        };
-        // SAFETY: the layout has a size.
-        let memory = unsafe { std::alloc::alloc(layout) };
-        let Some(memory) = NonNull::new(memory) else { std::alloc::handle_alloc_error(layout) };
+        let mapped_bytes = bytes.next_multiple_of(unit);
+        let memory = map(mapped_bytes, unit);
         // SAFETY: the memory is ours and that large. The advice is only a wish; it comes before the first touch.
-        unsafe {
-            libc::madvise(memory.as_ptr().cast(), layout.size(), libc::MADV_HUGEPAGE);
-            memory.as_ptr().write_bytes(0, layout.size());
-        }
-        Buffer { memory, page, data_bytes, layout }
+        unsafe { libc::madvise(memory.as_ptr().cast(), mapped_bytes, libc::MADV_HUGEPAGE) };
+        Buffer { memory, page, data_bytes, mapped_bytes }
     }
 
     /// Where a request begins.
@@ -88,14 +82,55 @@ impl Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        // SAFETY: allocated in `new` with this layout.
-        unsafe { std::alloc::dealloc(self.memory.as_ptr(), self.layout) };
+        unmap(self.memory.as_ptr(), self.mapped_bytes);
+    }
+}
+
+/// Zeros of our own, as many bytes as said, at a multiple of `unit`, which they fill.
+fn map(bytes: usize, unit: usize) -> NonNull<u8> {
+    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+    let room = bytes + unit;
+    // SAFETY: a new mapping at an address of the kernel's choice touches nothing of ours.
+    let start = unsafe { libc::mmap(std::ptr::null_mut(), room, protection, flags, -1, 0) };
+    let start = start.cast::<u8>();
+    let (Some(found), Ok(layout)) = (NonNull::new(start), Layout::from_size_align(bytes, unit)) else {
+        unreachable!("the kernel maps nothing at 0, and a unit is a power of two")
+    };
+    if start.cast() == libc::MAP_FAILED {
+        std::alloc::handle_alloc_error(layout);
+    }
+    let before = start.align_offset(unit);
+    // SAFETY: `before` is less than `unit`, which the mapping has more than `bytes`.
+    let memory = unsafe { found.add(before) };
+    unmap(start, before);
+    // SAFETY: the end of what is kept is within the mapping.
+    unmap(unsafe { memory.as_ptr().add(bytes) }, unit - before);
+    memory
+}
+
+/// Gives mapped pages back.
+fn unmap(start: *mut u8, bytes: usize) {
+    if bytes > 0 {
+        // SAFETY: whole pages that `map` made, which nobody borrows any more.
+        unsafe { libc::munmap(start.cast(), bytes) };
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn memory_begins_at_a_huge_page_and_has_the_zeros_of_the_kernel() {
+        for bytes in [1, 4096, 1 << 20, 3 << 20] {
+            let mut buffer = Buffer::new(bytes);
+            let is_huge = buffer.mapped_bytes >= HUGE_FROM_BYTES;
+            let unit = if is_huge { HUGE_PAGE_BYTES } else { buffer.page };
+            assert_eq!(buffer.memory.as_ptr() as usize % unit, 0);
+            assert!(buffer.bytes().iter().all(|byte| *byte == 0));
+            buffer.bytes().fill(7);
+        }
+    }
 
     #[test]
     fn data_of_requests_and_answers_begins_on_a_page() {
