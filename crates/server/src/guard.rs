@@ -16,6 +16,7 @@ pub mod rules;
 #[cfg(test)]
 mod tests;
 
+use crate::deeds::Deed;
 use crate::metadata::{OpenFile, Tree};
 use forebay_wire::message::Credentials;
 use forebay_wire::{
@@ -36,13 +37,21 @@ pub struct Guard<'a> {
     tree: &'a Tree,
     person: Person,
     caller: Caller,
+    /// Where a change is written down.
+    deed: Deed<'a>,
 }
 
 impl<'a> Guard<'a> {
     /// The tree for who asks.
     pub fn new(tree: &'a Tree, who: &Credentials) -> Guard<'a> {
         let groups = who.groups.iter().map(|group| group.0).collect();
-        Guard { tree, person: Person { uid: who.uid, gid: who.gid, groups }, caller: who.caller() }
+        let person = Person { uid: who.uid, gid: who.gid, groups };
+        Guard { tree, person, caller: who.caller(), deed: Deed::UNNOTED }
+    }
+
+    /// The same; a change is written down so that the next process knows of it.
+    pub(crate) fn noting(self, deed: Deed<'a>) -> Guard<'a> {
+        Guard { deed, ..self }
     }
 
     fn need(&self, ino: Ino, wanted: u32) -> Result<Attr> {
@@ -134,7 +143,7 @@ impl MetadataService for Guard<'_> {
         let attr = self.tree.own_attr(ino)?;
         let writes = through.is_some_and(|stub| OpenFile::writing(stub, ino));
         let change = rules::change(&attr, &self.person, change, writes)?;
-        MetadataService::setattr(self.tree, self.caller, ino, through, &change)
+        self.tree.setattr(ino, &change, &self.deed)
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -143,9 +152,8 @@ impl MetadataService for Guard<'_> {
 
     fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
         let directory = self.may_make(parent, name)?;
-        let made = rules::device(&self.person, object.mode).and_then(|()| {
-            MetadataService::mknod(self.tree, parent, name, &self.new_object(&directory, object))
-        });
+        let made = rules::device(&self.person, object.mode)
+            .and_then(|()| self.tree.mknod(parent, name, &self.new_object(&directory, object), &self.deed));
         self.unless_there(parent, name, made)
     }
 
@@ -158,42 +166,39 @@ impl MetadataService for Guard<'_> {
     ) -> Result<(Attr, Arc<dyn Stub>)> {
         let directory = self.may_make(parent, name)?;
         let object = self.new_object(&directory, object);
-        let made = MetadataService::create(self.tree, parent, name, &object, flags);
+        let made = self.tree.create_open(parent, name, &object, flags, &self.deed);
         self.unless_there(parent, name, made)
     }
 
     fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
         self.may_make(parent, name)?;
         let object = NewObject { caller: self.caller, ..*object };
-        self.unless_there(parent, name, MetadataService::mkdir(self.tree, parent, name, &object))
+        self.unless_there(parent, name, self.tree.mkdir(parent, name, &object, &self.deed))
     }
 
     fn symlink(&self, _by: Caller, parent: Ino, name: &OsStr, target: &Path) -> Result<Attr> {
         self.may_make(parent, name)?;
-        self.unless_there(
-            parent,
-            name,
-            MetadataService::symlink(self.tree, self.caller, parent, name, target),
-        )
+        let made = self.tree.symlink(parent, name, target, self.caller, &self.deed);
+        self.unless_there(parent, name, made)
     }
 
     fn link(&self, _by: Caller, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
         self.may_make(parent, name)?;
         let linked = self.tree.own_attr(ino).and_then(|attr| match attr.kind {
             FileKind::Directory => Err(FsError::NotPermitted),
-            _ => MetadataService::link(self.tree, self.caller, ino, parent, name),
+            _ => self.tree.link(ino, parent, name, &self.deed),
         });
         self.unless_there(parent, name, linked)
     }
 
     fn unlink(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
         self.may_remove(parent, name)?;
-        MetadataService::unlink(self.tree, self.caller, parent, name)
+        self.tree.unlink(parent, name, &self.deed)
     }
 
     fn rmdir(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
         self.may_remove(parent, name)?;
-        MetadataService::rmdir(self.tree, self.caller, parent, name)
+        self.tree.rmdir(parent, name, &self.deed)
     }
 
     fn rename(&self, _by: Caller, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
@@ -230,7 +235,7 @@ impl MetadataService for Guard<'_> {
             // Its `..` is written.
             rules::access(&attr, &self.person, WRITE)?;
         }
-        MetadataService::rename(self.tree, self.caller, from, to, mode)
+        self.tree.rename(from, to, mode, &self.deed)
     }
 
     fn open(&self, _by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
@@ -255,7 +260,7 @@ impl MetadataService for Guard<'_> {
 
     fn setxattr(&self, _by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
         self.attribute(ino, name, WRITE)?;
-        MetadataService::setxattr(self.tree, self.caller, ino, name, value, mode)
+        self.tree.setxattr(ino, name, value, mode, &self.deed)
     }
 
     fn listxattr(&self, _by: Caller, ino: Ino) -> Result<Vec<u8>> {
@@ -269,7 +274,7 @@ impl MetadataService for Guard<'_> {
 
     fn removexattr(&self, _by: Caller, ino: Ino, name: &OsStr) -> Result<()> {
         self.attribute(ino, name, WRITE)?;
-        MetadataService::removexattr(self.tree, self.caller, ino, name)
+        self.tree.removexattr(ino, name, &self.deed)
     }
 
     fn give_back(&self) -> bool {

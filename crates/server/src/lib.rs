@@ -14,6 +14,7 @@
 pub mod check;
 mod content;
 mod data;
+mod deeds;
 mod descriptors;
 mod fragment;
 pub mod guard;

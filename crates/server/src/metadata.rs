@@ -27,11 +27,13 @@ mod reclaim;
 mod remove;
 mod rename;
 mod service;
+mod settle;
 mod stub;
 mod sweep;
 mod table;
 mod xattr;
 
+use crate::deeds::Reservations;
 use crate::fragment::{Fragment, make_directory};
 use crate::home::Home;
 use crate::host::host;
@@ -46,7 +48,9 @@ use reach::Unsettled;
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+use std::sync::{
+    Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
+};
 use stub::LocalStub;
 use sweep::Walk;
 use table::Table;
@@ -55,7 +59,9 @@ pub use live::OpenFile;
 pub use reclaim::Claim;
 
 pub(crate) use annotation::{ATTRIBUTE, Annotation, TEXT_MAX};
+pub(crate) use attributes::CUT;
 pub(crate) use lookup::is_marked;
+pub(crate) use stub::APPEND;
 
 /// The directory, beside the tree, of the stubs that have no name and are open.
 pub(crate) const UNLINKED: &str = "open";
@@ -107,6 +113,8 @@ pub struct Tree {
     reclaimed: Mutex<HashMap<Ino, Arc<LocalStub>>>,
     /// Files without a name are left to the next start.
     is_left: AtomicBool,
+    /// What is reserved at the ends of files, where that is written down.
+    reservations: OnceLock<Arc<Reservations>>,
     /// Loans of files ([`loan`]).
     lent: AtomicUsize,
     itself: Weak<Tree>,
@@ -163,6 +171,7 @@ impl Tree {
             unlinked,
             reclaimed: Mutex::default(),
             is_left: AtomicBool::new(false),
+            reservations: OnceLock::new(),
             lent: AtomicUsize::new(0),
             itself: itself.clone(),
         }))

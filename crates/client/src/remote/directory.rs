@@ -15,6 +15,9 @@ use forebay_wire::{Attr, DirEntry, Directory, FsError, Ino, Result};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+/// So many lives of the server a request for entries goes through. One that ends again and again is not waited for for ever.
+const LIVES_MAX: usize = 16;
+
 /// Bytes of a batch.
 const BATCH_BYTES: u32 = 64 << 10;
 
@@ -58,7 +61,7 @@ impl RemoteDirectory {
         request: impl Fn(u64) -> MetadataRequest,
         sink: &mut Sink<'_, '_>,
     ) -> Result<Reply> {
-        for _ in 0..2 {
+        for _ in 0..LIVES_MAX {
             let life = state.life;
             let request = request(state.handle);
             let asked =

@@ -56,6 +56,8 @@ struct Inner {
     files: HashMap<u64, OpenedFile>,
     /// Closed files of which the server was not told yet.
     unclosed: Vec<Closed>,
+    /// Names that are being moved, and where to; what they stand for has the one or the other.
+    moving: Vec<((Ino, Name), (Ino, Name))>,
     locks: HashMap<Ino, Vec<LockRequest>>,
 }
 
@@ -165,6 +167,13 @@ impl Held {
         if let Some(ino) = inner.names.get(&(parent, name.clone())).copied() {
             inner.move_to(ino, None);
         }
+    }
+
+    /// A name is going to be moved: until that is over what it stands for is claimed by both names.
+    pub(crate) fn moving(&self, from: &(Ino, Name), to: &(Ino, Name)) -> Moving<'_> {
+        let names = (from.clone(), to.clone());
+        self.lock().moving.push(names.clone());
+        Moving { held: self, names }
     }
 
     /// A name was moved; `swapped`: with the other one.
@@ -291,7 +300,8 @@ impl Held {
             let Reference { count, kept, generation, place, .. } = inner.references.get(&ino)?;
             Some(Claim { ino, generation: *generation, count: *count + *kept, place: place.clone() })
         };
-        order.into_iter().filter_map(claim).collect()
+        let claims: Vec<Claim> = order.into_iter().filter_map(claim).collect();
+        claims.into_iter().flat_map(|claim| inner.by_all_names(claim)).collect()
     }
 
     /// Files to open again.
@@ -305,7 +315,35 @@ impl Held {
     }
 }
 
+/// A name is being moved, until this is dropped.
+pub(crate) struct Moving<'a> {
+    held: &'a Held,
+    names: ((Ino, Name), (Ino, Name)),
+}
+
+impl Drop for Moving<'_> {
+    fn drop(&mut self) {
+        let mut inner = self.held.lock();
+        if let Some(at) = inner.moving.iter().position(|names| *names == self.names) {
+            inner.moving.swap_remove(at);
+        }
+    }
+}
+
 impl Inner {
+    /// A claim, and the same by the names that its object may have been given meanwhile. To claim twice is to claim once.
+    fn by_all_names(&self, claim: Claim) -> Vec<Claim> {
+        let Some(place) = claim.place.clone() else { return vec![claim] };
+        let others = self.moving.iter().filter_map(|(from, to)| match &place {
+            place if place == from => Some(to),
+            place if place == to => Some(from),
+            _ => None,
+        });
+        let others: Vec<Claim> =
+            others.map(|other| Claim { place: Some(other.clone()), ..claim.clone() }).collect();
+        std::iter::once(claim).chain(others).collect()
+    }
+
     fn was_closed(&mut self, file: &OpenedFile) {
         if let Some(reference) = self.references.get_mut(&file.ino).filter(|_| file.flags.writable()) {
             reference.writers = reference.writers.saturating_sub(1);

@@ -263,6 +263,7 @@ impl MetadataService for RemoteMetadata {
         if let Some(replaced) = self.home.held.known(to.0, &to.1) {
             self.home.fresh.forget(replaced);
         }
+        let _moving = self.home.held.moving(&from, &to);
         let request =
             MetadataRequest::Rename { who: self.who(by), from: from.clone(), to: to.clone(), mode, expected };
         self.home.order(&request)?;

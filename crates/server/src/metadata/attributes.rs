@@ -12,20 +12,33 @@
 use super::Tree;
 use super::create::write_annotation;
 use super::lookup::{Object, Reach, mark_of, visible_mode};
+use crate::deeds::Deed;
 use crate::host::host;
 use forebay_wire::{Attr, FileKind, FsError, Ino, Result, SetAttr, SetTime, Sharing, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::os::fd::{AsFd, AsRawFd};
+
+/// First value of a deed that goes on by giving the stub of a number a length; the number and the length follow.
+pub(crate) const CUT: u64 = 1;
 
 const S_ISUID: u32 = 0o4000;
 const S_ISGID: u32 = 0o2000;
 const S_IXGRP: u32 = 0o0010;
 
 impl Tree {
-    pub(super) fn setattr(&self, ino: Ino, change: &SetAttr) -> Result<Attr> {
+    pub(crate) fn setattr(&self, ino: Ino, change: &SetAttr, deed: &Deed<'_>) -> Result<Attr> {
+        let changed = self.set_attributes(ino, change, deed);
+        match changed {
+            Ok(_) => deed.done([0; 4]),
+            Err(_) => deed.failed(),
+        }
+        changed
+    }
+
+    fn set_attributes(&self, ino: Ino, change: &SetAttr, deed: &Deed<'_>) -> Result<Attr> {
         self.fragment().writable()?;
         if let Some(size) = change.size {
-            self.set_length(ino, size)?;
+            self.set_length(ino, size, deed)?;
         }
         let before = self.settlings();
         let attr = match (self.sharing, change.mtime) {
@@ -87,7 +100,7 @@ impl Tree {
         if kept == mode { Ok(()) } else { self.set_mode(object, kept) }
     }
 
-    fn set_length(&self, ino: Ino, size: u64) -> Result<()> {
+    fn set_length(&self, ino: Ino, size: u64, deed: &Deed<'_>) -> Result<()> {
         if size > i64::MAX as u64 {
             return Err(FsError::InvalidArgument);
         }
@@ -99,6 +112,7 @@ impl Tree {
             }
         }
         let Some((file, layout)) = stub.annotation().striped else {
+            deed.begin([CUT, ino.0, size, 0]);
             return stub.set_inline_length(size);
         };
         if size < stub.size()? {
@@ -112,6 +126,8 @@ impl Tree {
                 }
             }
         }
+        // What is left to do is one step of this fragment's.
+        deed.begin([CUT, ino.0, size, 0]);
         stub.set_striped_length(size)
     }
 

@@ -15,6 +15,7 @@ use super::annotation::{ATTRIBUTE, Annotation};
 use super::lookup::{Place, check_name, mark_of, read_annotation, stat_at};
 use super::stub::LocalStub;
 use super::table::Link;
+use crate::deeds::{Alone, Deed, Intent, What};
 use crate::descriptors::is_for_others;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
@@ -50,26 +51,60 @@ impl Tree {
         ((mode & !mark_of(kind)) | needed | mark, annotation)
     }
 
-    pub(super) fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
+    /// Begins to make a name. Who may ask for it again has to know whether the name was there before: one that was not, and is
+    /// after the end of the process, was made, and nobody has seen it.
+    fn begin_making<'a>(
+        &self,
+        deed: &Deed<'a>,
+        what: What,
+        ino: Ino,
+        (directory, parent, name): (&OwnedFd, Ino, &OsStr),
+    ) -> Result<Alone<'a>> {
+        if deed.is_noted() {
+            match stat_at(directory, name) {
+                Ok(_) => return Err(FsError::Exists),
+                Err(FsError::NotFound) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(deed.alone(Intent::of(what, ino, parent, name)))
+    }
+
+    pub(crate) fn mknod(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        object: &NewObject,
+        deed: &Deed<'_>,
+    ) -> Result<Attr> {
         check_name(name)?;
         match FileKind::from_mode(object.mode) {
-            Some(FileKind::Regular) => self.create(parent, name, object).map(|(attr, _stub)| attr),
+            Some(FileKind::Regular) => self.create(parent, name, object, deed).map(|(attr, _stub)| attr),
             Some(FileKind::Directory | FileKind::Symlink) => Err(FsError::InvalidArgument),
             None if object.mode & !0o7777 == 0 => {
                 let mode = object.mode | FileKind::Regular.mode_bits();
-                self.create(parent, name, &NewObject { mode, ..*object }).map(|(attr, _stub)| attr)
+                let object = NewObject { mode, ..*object };
+                self.create(parent, name, &object, deed).map(|(attr, _stub)| attr)
             }
             None => Err(FsError::InvalidArgument),
-            Some(kind) => self.make_special(parent, name, kind, object),
+            Some(kind) => self.make_special(parent, name, kind, object, deed),
         }
     }
 
-    fn make_special(&self, parent: Ino, name: &OsStr, kind: FileKind, object: &NewObject) -> Result<Attr> {
+    fn make_special(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        kind: FileKind,
+        object: &NewObject,
+        deed: &Deed<'_>,
+    ) -> Result<Attr> {
         let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         let file_type = FileType::from_raw_mode(kind.mode_bits());
         let mode = Mode::from_raw_mode(object.mode & 0o777);
+        let making = self.begin_making(deed, What::Make, Ino(0), (&directory, parent, name))?;
         rustix::fs::mknodat(&directory, name, file_type, mode, u64::from(object.rdev))
             .map_err(host("make a special file"))?;
         let place = Place { directory, name: name.to_owned() };
@@ -78,16 +113,25 @@ impl Tree {
             self.set_mode_of_new(&place, stat, object.mode & 0o7777)
         };
         let stat = finish().map_err(|error| undo(&place, AtFlags::empty(), error))?;
-        self.found(parent, &place.directory, name, &stat, Annotation::default())
+        let attr = self.found(parent, &place.directory, name, &stat, Annotation::default())?;
+        making.done([attr.ino.0, 0, 0, 0]);
+        Ok(attr)
     }
 
-    pub(super) fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
+    pub(crate) fn mkdir(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        object: &NewObject,
+        deed: &Deed<'_>,
+    ) -> Result<Attr> {
         check_name(name)?;
         let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
         let (stub_mode, annotation) =
             self.split_mode(FileKind::Directory, object.mode, Annotation::default());
+        let making = self.begin_making(deed, What::Make, Ino(0), (&directory, parent, name))?;
         rustix::fs::mkdirat(&directory, name, Mode::RWXU).map_err(host("make a directory"))?;
         let place = Place { directory, name: name.to_owned() };
         let finish = || {
@@ -102,31 +146,45 @@ impl Tree {
             Ok((self.set_mode_of_new(&place, stat, stub_mode | inherited)?, annotation))
         };
         let (stat, annotation) = finish().map_err(|error| undo(&place, AtFlags::REMOVEDIR, error))?;
-        self.found(parent, &place.directory, name, &stat, annotation)
+        let attr = self.found(parent, &place.directory, name, &stat, annotation)?;
+        making.done([attr.ino.0, 0, 0, 0]);
+        Ok(attr)
     }
 
-    pub(super) fn symlink(&self, parent: Ino, name: &OsStr, target: &Path, caller: Caller) -> Result<Attr> {
+    pub(crate) fn symlink(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        target: &Path,
+        caller: Caller,
+        deed: &Deed<'_>,
+    ) -> Result<Attr> {
         check_name(name)?;
         let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
+        let making = self.begin_making(deed, What::Make, Ino(0), (&directory, parent, name))?;
         rustix::fs::symlinkat(target, &directory, name).map_err(host("make a symbolic link"))?;
         let place = Place { directory, name: name.to_owned() };
         let stat = self.set_owner_of_new(&place, caller);
         let stat = stat.map_err(|error| undo(&place, AtFlags::empty(), error))?;
-        self.found(parent, &place.directory, name, &stat, Annotation::default())
+        let attr = self.found(parent, &place.directory, name, &stat, Annotation::default())?;
+        making.done([attr.ino.0, 0, 0, 0]);
+        Ok(attr)
     }
 
-    pub(super) fn create(
+    pub(crate) fn create(
         &self,
         parent: Ino,
         name: &OsStr,
         object: &NewObject,
+        deed: &Deed<'_>,
     ) -> Result<(Attr, Arc<LocalStub>)> {
         check_name(name)?;
         let _order = self.making();
         self.fragment().writable()?;
         let directory = self.directory(parent)?;
+        let making = self.begin_making(deed, What::Make, Ino(0), (&directory, parent, name))?;
         self.count_created()?;
         let made = self.make_stub(parent, directory.clone(), name, object);
         if made.is_err() {
@@ -140,6 +198,7 @@ impl Tree {
         let stub = self.adopt(LocalStub::of_new(tree, fd, &stat, annotation));
         let link = Link { parent, name: name.to_owned() };
         let attr = self.refer(link, &stat, annotation, || self.birth_of(stub.descriptor()))?;
+        making.done([attr.ino.0, 0, 0, 0]);
         Ok((attr, stub))
     }
 
@@ -281,15 +340,15 @@ impl Tree {
     }
 
     /// One system call, under the exclusive lock: the table learns of the name before anybody can remove it.
-    pub(super) fn link(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
+    pub(crate) fn link(&self, ino: Ino, parent: Ino, name: &OsStr, deed: &Deed<'_>) -> Result<Attr> {
         check_name(name)?;
         let before = self.settlings();
-        let (attr, annotation) = self.link_here(ino, parent, name)?;
+        let (attr, annotation) = self.link_here(ino, parent, name, deed)?;
         // It is done, whatever the data services say.
         Ok(self.refined(attr, &annotation, before).unwrap_or(attr))
     }
 
-    fn link_here(&self, ino: Ino, parent: Ino, name: &OsStr) -> Result<(Attr, Annotation)> {
+    fn link_here(&self, ino: Ino, parent: Ino, name: &OsStr, deed: &Deed<'_>) -> Result<(Attr, Annotation)> {
         let _order = self.exclusive();
         self.fragment().writable()?;
         let from = self.place(ino).map_err(|error| match error {
@@ -297,8 +356,10 @@ impl Tree {
             other => other,
         })?;
         let directory = self.directory(parent)?;
+        let linking = self.begin_making(deed, What::Link, ino, (&directory, parent, name))?;
         rustix::fs::linkat(&from.directory, &from.name, &directory, name, AtFlags::empty())
             .map_err(host("link"))?;
+        linking.done([ino.0, 0, 0, 0]);
         let stat = self.stat_now(&directory, name)?;
         debug_assert_eq!(self.number(stat.st_ino), ino, "the table and the tree agree");
         let annotation = self.annotation(&directory, name, &stat)?;

@@ -13,6 +13,7 @@ use super::Tree;
 use super::annotation::Annotation;
 use super::reach::Reach;
 use super::stub::LocalStub;
+use crate::deeds::Deed;
 use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Stub, Timestamp};
@@ -305,6 +306,27 @@ impl OpenFile {
     pub(crate) fn wrote_nothing(stub: &dyn Stub) {
         if let Some(opening) = stub.as_any().downcast_ref::<OpenFile>() {
             opening.wrote_nothing.store(true, SeqCst);
+        }
+    }
+
+    /// Reserves the next bytes at the end, and writes it down.
+    pub(crate) fn reserve_noted(stub: &dyn Stub, length: u64, deed: &Deed<'_>) -> Result<u64> {
+        match stub.as_any().downcast_ref::<OpenFile>() {
+            Some(opening) => opening.stub.reserve_noted(length, deed),
+            None => stub.reserve(length),
+        }
+    }
+
+    /// Appends, and writes it down; `begun`: where an earlier process began it.
+    pub(crate) fn append_noted(
+        stub: &dyn Stub,
+        data: &[u8],
+        begun: Option<u64>,
+        deed: &Deed<'_>,
+    ) -> Result<(u64, usize)> {
+        match stub.as_any().downcast_ref::<OpenFile>() {
+            Some(opening) => opening.stub.append_noted(data, begun, deed),
+            None => stub.append(data),
         }
     }
 

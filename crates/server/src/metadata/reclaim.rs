@@ -178,6 +178,9 @@ impl Tree {
     /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
     pub fn end_claims(&self) -> Result<u64> {
         self.unsettled().claims_are_over();
+        if let Some(reservations) = self.reservations.get() {
+            reservations.claims_are_over(|ino| self.opened(ino).is_some());
+        }
         // Dropped outside the lock: the last holder removes the content.
         let claimed: Vec<_> = self.reclaimed().drain().collect();
         drop(claimed);

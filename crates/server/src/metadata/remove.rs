@@ -15,6 +15,7 @@ use super::farewells::Kept;
 use super::lookup::{Object, Place, Reach, check_name, kind_of};
 use super::stub::LocalStub;
 use crate::content::counted;
+use crate::deeds::{Deed, Intent, What};
 use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result};
@@ -36,7 +37,7 @@ pub(super) struct Remains {
 }
 
 impl Tree {
-    pub(super) fn unlink(&self, parent: Ino, name: &OsStr) -> Result<()> {
+    pub(crate) fn unlink(&self, parent: Ino, name: &OsStr, deed: &Deed<'_>) -> Result<()> {
         check_name(name)?;
         let remains = {
             let _order = self.exclusive();
@@ -47,11 +48,14 @@ impl Tree {
                 return Err(FsError::IsDirectory);
             }
             let kept = self.hold_node(&directory, name, &object);
+            let ino = self.number(object.stat.st_ino);
+            let removing = deed.alone(Intent::of(What::Remove, ino, parent, name));
             match self.unlinked_place(&object) {
                 Some((unlinked, own)) => rustix::fs::renameat(&directory, name, unlinked, own),
                 None => rustix::fs::unlinkat(&directory, name, AtFlags::empty()),
             }
             .map_err(host("unlink"))?;
+            removing.done([0; 4]);
             let mut remains = self.lost_name(parent, name, &object)?;
             self.keep(&object, kept, &mut remains);
             remains
@@ -61,7 +65,7 @@ impl Tree {
     }
 
     /// One system call, under the exclusive lock.
-    pub(super) fn rmdir(&self, parent: Ino, name: &OsStr) -> Result<()> {
+    pub(crate) fn rmdir(&self, parent: Ino, name: &OsStr, deed: &Deed<'_>) -> Result<()> {
         check_name(name)?;
         let remains = {
             let _order = self.exclusive();
@@ -69,7 +73,10 @@ impl Tree {
             let directory = self.directory(parent)?;
             let object = self.object_at(&directory, name)?;
             let kept = self.hold_node(&directory, name, &object);
+            let ino = self.number(object.stat.st_ino);
+            let removing = deed.alone(Intent::of(What::Remove, ino, parent, name));
             rustix::fs::unlinkat(&directory, name, AtFlags::REMOVEDIR).map_err(host("remove directory"))?;
+            removing.done([0; 4]);
             let mut remains = self.lost_name(parent, name, &object)?;
             self.keep(&object, kept, &mut remains);
             remains

@@ -10,13 +10,20 @@
 use super::Tree;
 use super::lookup::{Object, check_name};
 use super::table::Link;
+use crate::deeds::{Deed, Intent, What};
 use crate::host::host;
 use forebay_wire::{FsError, Ino, RenameMode, Result};
 use rustix::fs::RenameFlags;
 use std::ffi::OsStr;
 
 impl Tree {
-    pub(super) fn rename(&self, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
+    pub(crate) fn rename(
+        &self,
+        from: (Ino, &OsStr),
+        to: (Ino, &OsStr),
+        mode: RenameMode,
+        deed: &Deed<'_>,
+    ) -> Result<()> {
         check_name(from.1)?;
         check_name(to.1)?;
         let remains = {
@@ -45,11 +52,16 @@ impl Tree {
                 }
                 _ => None,
             };
+            let what = if mode == RenameMode::Exchange { What::Exchange } else { What::Rename };
+            let other = replaced.as_ref().map(|other| self.number(other.stat.st_ino));
+            let ino = self.number(moved.stat.st_ino);
+            let moving = deed.alone(Intent::moving(what, ino, from, to, other));
             let renamed = rustix::fs::renameat_with(&source, from.1, &target, to.1, flags);
             if let Err(errno) = renamed {
                 unlinked.into_iter().for_each(|ino| self.forget_unlinked(ino));
                 return Err(host("rename")(errno));
             }
+            moving.done([0; 4]);
             let mut remains = self.tell_table(from, to, mode, &moved, &replaced)?;
             if let (Some(remains), Some(other)) = (&mut remains, &replaced) {
                 self.keep(other, kept, remains);

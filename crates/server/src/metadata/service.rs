@@ -6,6 +6,7 @@ use super::live::OpenFile;
 use super::lookup::{Object, Place, Reach, kind_of};
 use super::stub::LocalStub;
 use crate::content::Accounting;
+use crate::deeds::Deed;
 use crate::descriptors::is_for_others;
 use crate::host::host;
 use forebay_model::layout::Layout;
@@ -40,6 +41,19 @@ impl Tree {
             Reach::Place(place) => self.open_stub_at(place, &object),
             Reach::Node(_) => Err(FsError::Stale),
         }
+    }
+
+    /// Creates a file and opens it.
+    pub(crate) fn create_open(
+        &self,
+        parent: Ino,
+        name: &OsStr,
+        object: &NewObject,
+        flags: OpenFlags,
+        deed: &Deed<'_>,
+    ) -> Result<(Attr, Arc<dyn Stub>)> {
+        let (attr, stub) = self.create(parent, name, object, deed)?;
+        Ok((attr, self.opening(stub, flags)?))
     }
 
     /// What somebody holds who opened a file.
@@ -106,7 +120,7 @@ impl MetadataService for Tree {
     }
 
     fn setattr(&self, _by: Caller, ino: Ino, _through: Option<&dyn Stub>, change: &SetAttr) -> Result<Attr> {
-        Tree::setattr(self, ino, change)
+        Tree::setattr(self, ino, change, &Deed::UNNOTED)
     }
 
     fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -114,7 +128,7 @@ impl MetadataService for Tree {
     }
 
     fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
-        Tree::mknod(self, parent, name, object)
+        Tree::mknod(self, parent, name, object, &Deed::UNNOTED)
     }
 
     fn create(
@@ -124,32 +138,31 @@ impl MetadataService for Tree {
         object: &NewObject,
         flags: OpenFlags,
     ) -> Result<(Attr, Arc<dyn Stub>)> {
-        let (attr, stub) = Tree::create(self, parent, name, object)?;
-        Ok((attr, self.opening(stub, flags)?))
+        self.create_open(parent, name, object, flags, &Deed::UNNOTED)
     }
 
     fn mkdir(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
-        Tree::mkdir(self, parent, name, object)
+        Tree::mkdir(self, parent, name, object, &Deed::UNNOTED)
     }
 
     fn symlink(&self, by: Caller, parent: Ino, name: &OsStr, target: &Path) -> Result<Attr> {
-        Tree::symlink(self, parent, name, target, by)
+        Tree::symlink(self, parent, name, target, by, &Deed::UNNOTED)
     }
 
     fn link(&self, _by: Caller, ino: Ino, parent: Ino, name: &OsStr) -> Result<Attr> {
-        Tree::link(self, ino, parent, name)
+        Tree::link(self, ino, parent, name, &Deed::UNNOTED)
     }
 
     fn unlink(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
-        Tree::unlink(self, parent, name)
+        Tree::unlink(self, parent, name, &Deed::UNNOTED)
     }
 
     fn rmdir(&self, _by: Caller, parent: Ino, name: &OsStr) -> Result<()> {
-        Tree::rmdir(self, parent, name)
+        Tree::rmdir(self, parent, name, &Deed::UNNOTED)
     }
 
     fn rename(&self, _by: Caller, from: (Ino, &OsStr), to: (Ino, &OsStr), mode: RenameMode) -> Result<()> {
-        Tree::rename(self, from, to, mode)
+        Tree::rename(self, from, to, mode, &Deed::UNNOTED)
     }
 
     fn open(&self, _by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
@@ -167,7 +180,7 @@ impl MetadataService for Tree {
     }
 
     fn setxattr(&self, _by: Caller, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
-        Tree::setxattr(self, ino, name, value, mode)
+        Tree::setxattr(self, ino, name, value, mode, &Deed::UNNOTED)
     }
 
     fn listxattr(&self, _by: Caller, ino: Ino) -> Result<Vec<u8>> {
@@ -175,7 +188,7 @@ impl MetadataService for Tree {
     }
 
     fn removexattr(&self, _by: Caller, ino: Ino, name: &OsStr) -> Result<()> {
-        Tree::removexattr(self, ino, name)
+        Tree::removexattr(self, ino, name, &Deed::UNNOTED)
     }
 
     fn give_back(&self) -> bool {

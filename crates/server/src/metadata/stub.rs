@@ -27,6 +27,7 @@ use super::annotation::Annotation;
 use super::live::Live;
 use super::loan::Lent;
 use crate::content::{Accounting, Content, counted};
+use crate::deeds::{Deed, Reservation};
 use crate::host::host;
 use forebay_wire::{FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Sharing, Stub};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
@@ -35,9 +36,11 @@ use rustix::time::{ClockId, clock_gettime};
 use std::any::Any;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const NANOS: u64 = 1_000_000_000;
+/// First value of a deed that is an append to the file of a number; where it begins and how long it is follow.
+pub(crate) const APPEND: u64 = 2;
 /// No tick: nothing was marked yet.
 const NEVER: u64 = 0;
 
@@ -53,6 +56,8 @@ pub(crate) struct LocalStub {
     pub(super) growing: Mutex<Lent>,
     /// End of what was reserved for writes that append, in bytes; of no meaning when the length is larger.
     reserved: AtomicU64,
+    /// Where the same is written down for the next process, once somebody asked for it.
+    reservation: OnceLock<Option<Reservation>>,
     /// Ticks of the system's clock in which a write and a read were last marked, in nanoseconds since the epoch.
     marked_write: AtomicU64,
     marked_read: AtomicU64,
@@ -84,6 +89,7 @@ impl LocalStub {
             accounting,
             growing: Mutex::default(),
             reserved: AtomicU64::new(0),
+            reservation: OnceLock::new(),
             marked_write: AtomicU64::new(NEVER),
             marked_read: AtomicU64::new(NEVER),
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
@@ -186,7 +192,7 @@ impl LocalStub {
         LocalStub::set_lent_length(&lent, length)?;
         rustix::fs::ftruncate(&self.fd, length).map_err(host("set the length of a stub"))?;
         self.size.store(length, SeqCst);
-        self.reserved.store(0, SeqCst);
+        self.set_reserved(0);
         self.touched();
         self.was_cut();
         self.was_looked_at();
@@ -206,6 +212,58 @@ impl LocalStub {
             (false, Sharing::Shared) => self.shared_size(),
             (true, _) => Ok(self.stat()?.st_size as u64),
         }
+    }
+
+    /// The next append begins here, or at the end of the file if that is beyond.
+    fn set_reserved(&self, end: u64) {
+        self.reserved.store(end, SeqCst);
+        let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
+        if self.reservation.get().is_none()
+            && let Some(known) = known()
+        {
+            // Of an earlier life. If somebody else was faster, his is the same.
+            if let Err(Some(other)) = self.reservation.set(Some(known)) {
+                other.closed(true);
+            }
+        }
+        if let Some(Some(kept)) = self.reservation.get() {
+            kept.set_end(end);
+        }
+    }
+
+    /// Reserves the next bytes at the end, and notes which those are: who asks again is given the same.
+    pub(super) fn reserve_noted(&self, length: u64, deed: &Deed<'_>) -> Result<u64> {
+        let mut lent = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        self.catch_up_with(&mut lent)?;
+        let reservations = self.tree.reservations.get();
+        let kept = self.reservation.get_or_init(|| reservations.and_then(|all| all.of(self.ino)));
+        let reserved = kept.as_ref().map_or_else(|| self.reserved.load(SeqCst), Reservation::end);
+        let start = self.size_now()?.max(reserved);
+        self.set_reserved(start.checked_add(length).ok_or(FsError::FileTooLarge)?);
+        deed.done([start, 0, 0, 0]);
+        Ok(start)
+    }
+
+    /// Appends; `begun`: at a place that it had in an earlier life. What is written is noted under the lock that gives
+    /// appends their places: the next process knows which place this one has.
+    pub(super) fn append_noted(
+        &self,
+        data: &[u8],
+        begun: Option<u64>,
+        deed: &Deed<'_>,
+    ) -> Result<(u64, usize)> {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _together = self.together();
+        self.tree.fragment().writable()?;
+        let at = begun.map_or_else(|| self.size_now(), Ok)?;
+        self.tree.note_length(at.saturating_add(data.len() as u64));
+        deed.begin([APPEND, self.ino.0, at, data.len() as u64]);
+        let written = self.inline().and_then(|content| content.write(at, data));
+        match written {
+            Ok(written) => deed.done([at, written as u64, 0, 0]),
+            Err(_) => deed.failed(),
+        }
+        Ok((at, written?))
     }
 
     /// The current tick, if `marked` is of an earlier one.
@@ -253,20 +311,11 @@ impl Stub for LocalStub {
     }
 
     fn reserve(&self, length: u64) -> Result<u64> {
-        let mut lent = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        self.catch_up_with(&mut lent)?;
-        let start = self.size_now()?.max(self.reserved.load(SeqCst));
-        self.reserved.store(start.checked_add(length).ok_or(FsError::FileTooLarge)?, SeqCst);
-        Ok(start)
+        self.reserve_noted(length, &Deed::UNNOTED)
     }
 
     fn append(&self, data: &[u8]) -> Result<(u64, usize)> {
-        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
-        let _together = self.together();
-        self.tree.fragment().writable()?;
-        let end = self.size_now()?;
-        self.tree.note_length(end.saturating_add(data.len() as u64));
-        Ok((end, self.inline()?.write(end, data)?))
+        self.append_noted(data, None, &Deed::UNNOTED)
     }
 
     fn undisturbed(&self, during: &mut dyn FnMut()) {
@@ -409,6 +458,11 @@ impl Drop for LocalStub {
             open.remove(&self.ino);
         }
         drop(open);
+        // Also one of an earlier life that nobody asked for in this.
+        let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
+        if let Some(reservation) = self.reservation.take().flatten().or_else(known) {
+            reservation.closed(self.tree.leaves_unlinked());
+        }
         if self.nameless.load(SeqCst) {
             self.purge();
         }

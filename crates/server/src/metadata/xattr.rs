@@ -8,12 +8,13 @@
 use super::Tree;
 use super::layout_attributes::{Part, RESERVED};
 use super::lookup::Object;
+use crate::deeds::{Deed, Intent, What};
 use crate::host::host;
 use forebay_wire::{FileKind, FsError, Ino, Result, XattrMode};
 use rustix::fs::XattrFlags;
 use rustix::io::Errno;
 use std::ffi::OsStr;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::ffi::OsStrExt;
 
 /// Longest value and longest list of names, in bytes: the kernel's own limit.
@@ -42,6 +43,22 @@ fn classify(name: &OsStr) -> Name {
     } else {
         Name::Other
     }
+}
+
+/// The attribute is there, whatever its value.
+pub(super) fn has(fd: BorrowedFd<'_>, name: &OsStr) -> Result<bool> {
+    match rustix::fs::fgetxattr(fd, name, &mut [0; 0]) {
+        Ok(_) => Ok(true),
+        Err(Errno::NODATA) => Ok(false),
+        Err(errno) => Err(host("look for an extended attribute")(errno)),
+    }
+}
+
+/// Tells values apart (FNV-1a).
+pub(super) fn digest(value: &[u8]) -> u64 {
+    const BASIS: u64 = 0xcbf2_9ce4_8422_2325;
+    const PRIME: u64 = 0x0100_0000_01b3;
+    value.iter().fold(BASIS, |digest, byte| (digest ^ u64::from(*byte)).wrapping_mul(PRIME))
 }
 
 fn can_have(object: &Object) -> bool {
@@ -74,16 +91,25 @@ impl Tree {
         Ok(value)
     }
 
-    pub(super) fn setxattr(&self, ino: Ino, name: &OsStr, value: &[u8], mode: XattrMode) -> Result<()> {
+    pub(crate) fn setxattr(
+        &self,
+        ino: Ino,
+        name: &OsStr,
+        value: &[u8],
+        mode: XattrMode,
+        deed: &Deed<'_>,
+    ) -> Result<()> {
         match classify(name) {
-            Name::Layout(part) => return self.set_layout_part(ino, part, Some(value), mode),
+            Name::Layout(part) => {
+                return self.set_layout_part(ino, part, Some(value), mode).map(|()| deed.done([0; 4]));
+            }
             Name::Hidden => return Err(FsError::NotPermitted),
             Name::Security | Name::Other => return Err(FsError::Unsupported),
             Name::Users if name.len() > XATTR_NAME_MAX => return Err(FsError::NameTooLong),
             Name::Users => {}
         }
         self.fragment().writable()?;
-        let _order = self.shared();
+        let _order = self.making();
         let object = self.object(ino)?;
         if !can_have(&object) {
             return Err(FsError::NotPermitted);
@@ -94,9 +120,17 @@ impl Tree {
             XattrMode::Replace => XattrFlags::REPLACE,
         };
         let fd = object.open()?;
+        // One that has to be new is known to be ours by that it was not there.
+        if deed.is_noted() && mode == XattrMode::Create && has(fd.as_fd(), name)? {
+            return Err(FsError::Exists);
+        }
+        let intent = Intent { other: digest(value), ..Intent::of(What::SetAttribute, ino, Ino(0), name) };
+        let setting = deed.alone(intent);
         let set = rustix::fs::fsetxattr(fd.as_fd(), name, value, flags);
         object.touched();
-        set.map_err(host("set extended attribute"))
+        set.map_err(host("set extended attribute"))?;
+        setting.done([0; 4]);
+        Ok(())
     }
 
     pub(super) fn listxattr(&self, ino: Ino) -> Result<Vec<u8>> {
@@ -119,22 +153,30 @@ impl Tree {
         Ok(shown.flatten().copied().collect())
     }
 
-    pub(super) fn removexattr(&self, ino: Ino, name: &OsStr) -> Result<()> {
+    pub(crate) fn removexattr(&self, ino: Ino, name: &OsStr, deed: &Deed<'_>) -> Result<()> {
         match classify(name) {
-            Name::Layout(part) => return self.set_layout_part(ino, part, None, XattrMode::Any),
+            Name::Layout(part) => {
+                return self.set_layout_part(ino, part, None, XattrMode::Any).map(|()| deed.done([0; 4]));
+            }
             Name::Hidden => return Err(FsError::NotPermitted),
             Name::Security | Name::Other => return Err(FsError::Unsupported),
             Name::Users => {}
         }
         self.fragment().writable()?;
-        let _order = self.shared();
+        let _order = self.making();
         let object = self.object(ino)?;
         if !can_have(&object) {
             return Err(FsError::NoAttribute);
         }
         let fd = object.open()?;
+        if deed.is_noted() && !has(fd.as_fd(), name)? {
+            return Err(FsError::NoAttribute);
+        }
+        let removing = deed.alone(Intent::of(What::RemoveAttribute, ino, Ino(0), name));
         let removed = rustix::fs::fremovexattr(fd.as_fd(), name);
         object.touched();
-        removed.map_err(host("remove extended attribute"))
+        removed.map_err(host("remove extended attribute"))?;
+        removing.done([0; 4]);
+        Ok(())
     }
 }

@@ -5,7 +5,7 @@ use super::requests::Asking;
 use super::session::{Answer, OpenDirectory, OpenFile};
 use super::settle;
 use crate::locks;
-use crate::metadata::OpenFile as TreeFile;
+use crate::metadata::{APPEND, CUT, OpenFile as TreeFile};
 use forebay_wire::message::{
     BULK_MAX, Changed, Closed, Credentials, Entry, MetadataRequest, Name, Opened, Reply,
 };
@@ -41,7 +41,10 @@ pub(crate) fn set_attributes(
     // The right to change the length is that of an open file only if it was opened for writing.
     let through = through.filter(|file| file.flags.writable());
     let stub = through.as_ref().map(|file| &*file.stub);
-    let attr = asking.guard(who).setattr(who.caller(), ino, stub, change)?;
+    // The length was set already, when the server was started.
+    let is_cut = asking.begun.is_some_and(|[what, ..]| what == CUT);
+    let change = SetAttr { size: change.size.filter(|_| !is_cut), ..*change };
+    let attr = asking.changing(who).setattr(who.caller(), ino, stub, &change)?;
     drop(changing);
     Ok(Attr { valid_ms: asking.home.grant(ino, asking.session), ..attr })
 }
@@ -57,19 +60,32 @@ pub(crate) fn create(
     let object = NewObject { caller: who.caller(), mode, rdev: 0 };
     let changing = change_name(asking, parent, name, &[]);
     let mut stub = None;
-    let created = asking.guard(who).create(parent, name.as_os_str(), &object, flags).map(|(attr, opened)| {
-        stub = Some(opened);
-        attr
-    });
+    let created =
+        asking.changing(who).create(parent, name.as_os_str(), &object, flags).map(|(attr, opened)| {
+            stub = Some(opened);
+            attr
+        });
     let is_ours = |attr: &Attr| {
         !flags.contains(OpenFlags::EXCLUSIVE) && settle::looks_new(attr, who, FileKind::Regular)
     };
     let attr = settled(asking, who, parent, name, created, is_ours)?;
     drop(changing);
+    give_open(asking, who, parent, attr, flags, stub)
+}
+
+/// Opens a file that was made, for who made it: he may do what he asked for, whatever its mode.
+pub(crate) fn give_open(
+    asking: &Asking<'_>,
+    who: &Credentials,
+    parent: Ino,
+    attr: Attr,
+    flags: OpenFlags,
+    stub: Option<Arc<dyn Stub>>,
+) -> Result<Opened> {
     let attr = asking.found(asking.home.grant(parent, asking.session), attr)?;
     let stub = match stub {
         Some(stub) => stub,
-        None => asking.guard(who).open(who.caller(), attr.ino, flags)?,
+        None => asking.tree().open(who.caller(), attr.ino, flags)?,
     };
     if flags.writable() {
         start_writing(asking, attr.ino);
@@ -249,7 +265,9 @@ pub(crate) fn carry_out(
     let size = |bytes: u64| Answer::from(Reply::Size { bytes });
     match request {
         R::Size { handle } => stub(handle)?.size().map(size),
-        R::Reserve { handle, length } => writable(handle)?.reserve(length).map(size),
+        R::Reserve { handle, length } => {
+            TreeFile::reserve_noted(&*writable(handle)?, length, &asking.deed).map(size)
+        }
         R::WasRead { handle } => stub(handle)?.was_read().map(done),
         R::WasWritten { handle, end: 0 } => writable(handle)?.was_changed().map(done),
         R::WasWritten { handle, end } => writable(handle)?.was_written(end).map(done),
@@ -268,16 +286,22 @@ pub(crate) fn carry_out(
         R::WriteInline { handle, offset } => {
             let stub = writable(handle)?;
             fits(asking, offset, asking.bulk.len() as u64)?;
-            stub.write(offset, asking.bulk).map(|written| size(written as u64))
+            let written = stub.write(offset, asking.bulk)? as u64;
+            asking.deed.done([written, 0, 0, 0]);
+            Ok(size(written))
         }
         R::AppendInline { handle } => {
-            let (offset, written) = writable(handle)?.append(asking.bulk)?;
+            let begun = asking.begun.filter(|[what, ..]| *what == APPEND).map(|[_, _, at, _]| at);
+            let stub = writable(handle)?;
+            let (offset, written) = TreeFile::append_noted(&*stub, asking.bulk, begun, &asking.deed)?;
             Ok(Reply::Appended { offset, bytes: written as u64 }.into())
         }
         R::FallocateInline { handle, offset, length, mode } => {
             let stub = writable(handle)?;
             fits(asking, offset, length)?;
-            stub.fallocate(offset, length, mode).map(done)
+            stub.fallocate(offset, length, mode)?;
+            asking.deed.done([0; 4]);
+            Ok(done(()))
         }
         R::SeekInline { handle, offset, what } => {
             Ok(Reply::Offset { offset: stub(handle)?.seek(offset, what)? }.into())
@@ -285,7 +309,9 @@ pub(crate) fn carry_out(
         R::CopyInline { from, offset, to, to_offset, length } => {
             let (from, to) = (stub(from)?, writable(to)?);
             fits(asking, to_offset, length)?;
-            Ok(Reply::Offset { offset: from.copy_to(offset, &*to, to_offset, length)? }.into())
+            let copied = from.copy_to(offset, &*to, to_offset, length)?;
+            asking.deed.done([u64::from(copied.is_some()), copied.unwrap_or(0), 0, 0]);
+            Ok(Reply::Offset { offset: copied }.into())
         }
         other => Ok(Reply::Unsupported { kind: other.kind() }.into()),
     }

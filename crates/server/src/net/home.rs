@@ -7,17 +7,19 @@
 //! A client is in a session from its first connection to the end of the grace time after its last one, or to its goodbye.
 //! Order of events when a session begins: it is written down, then it can be found. When it ends: it cannot be found any
 //! more; its locks go and others get them; its grants go; its files are closed and its references given back; it is taken
-//! out of the list. A crash in between ends all of it, and the next start awaits the session once more.
+//! out of the list; what was done for it is forgotten ([`crate::deeds`]). A crash in between ends all of it, and the next start awaits the session once more.
 
 use super::grants::{Grants, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
+use crate::deeds::{Deed, Deeds, SessionDeeds};
 use crate::locks::{self, LockLimits, LockTable};
-use forebay_wire::message::{CallbackRequest, Changed, Reply, SessionId};
+use forebay_wire::message::{CallbackRequest, Changed, Once, Reply, SessionId};
 use forebay_wire::ticket::TicketKey;
 use forebay_wire::{FsError, Ino, LockRefusal, MetadataService, Moved, WaitId};
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -69,6 +71,8 @@ pub(crate) struct Home {
     pub(crate) hosted: HostedTree,
     pub(crate) tickets: TicketKey,
     pub(crate) recovery: Recovery,
+    /// What was done for clients, where they are awaited after a start.
+    deeds: Option<Deeds>,
     terms: Terms,
     members: Mutex<Members>,
     grants: Mutex<Grants>,
@@ -86,10 +90,12 @@ impl Home {
         if !recovery.is_over() {
             hosted.metadata.await_claims();
         }
+        let deeds = hosted.sessions.as_deref().map(|list| settled(list, &hosted, &recovery)).transpose()?;
         Ok(Home {
             hosted,
             tickets,
             recovery,
+            deeds,
             terms,
             members: Mutex::default(),
             grants: Mutex::new(Grants::new()),
@@ -135,11 +141,25 @@ impl Home {
         self.recovery.began(id).map_err(JoinError::NotWrittenDown)?;
         members.last_number += 1;
         let number = locks::Session(members.last_number);
-        let session = Arc::new(Session::new(id, number, node.to_owned(), came_back));
+        let deeds = self.deeds_of(id).map_err(JoinError::NotWrittenDown)?;
+        let session = Arc::new(Session::new(id, number, node.to_owned(), came_back, deeds));
         let member = Member { session: session.clone(), connections: 1, over_at: None };
         members.by_id.insert(id, member);
         members.by_number.insert(number, id);
         Ok(session)
+    }
+
+    fn deeds_of(&self, session: SessionId) -> Result<Option<SessionDeeds>, SessionsError> {
+        let Some(deeds) = &self.deeds else { return Ok(None) };
+        deeds.of(session).map(Some).map_err(|cause| unknown_deeds(self.hosted.sessions.as_deref(), cause))
+    }
+
+    /// Where something is written down that is asked for in a slot; nowhere if it is asked for again freely.
+    pub(crate) fn deed<'a>(&'a self, session: &'a Session, once: Once, kind: u16) -> Deed<'a> {
+        match (&self.deeds, &session.deeds) {
+            (Some(deeds), Some(by)) => deeds.deed(by, once.slot, once.sequence, kind),
+            _ => Deed::UNNOTED,
+        }
     }
 
     /// A connection of a session is gone.
@@ -228,6 +248,9 @@ impl Home {
         self.hosted.metadata.add_moved(session.moved());
         // If it cannot be taken out, the next start awaits it once more; nothing worse.
         let _ = self.recovery.ended(session.id);
+        if let Some(deeds) = &self.deeds {
+            deeds.ended(session.id);
+        }
     }
 
     /// Gives back all that a session held.
@@ -437,6 +460,19 @@ impl Home {
     pub(crate) fn waiting_lock_request(wait: WaitId) -> Option<locks::RequestId> {
         (wait.0 & NOT_WAITING == 0).then_some(locks::RequestId(wait.0))
     }
+}
+
+fn unknown_deeds(sessions: Option<&Path>, cause: std::io::Error) -> SessionsError {
+    SessionsError::Deeds { path: sessions.map(Deeds::beside).unwrap_or_default(), cause }
+}
+
+/// What was done for the sessions of a list; what was under way when the process before ended is settled.
+fn settled(sessions: &Path, hosted: &HostedTree, recovery: &Recovery) -> Result<Deeds, SessionsError> {
+    let listed = recovery.listed();
+    let deeds = Deeds::open(&Deeds::beside(sessions), &listed);
+    let deeds = deeds.map_err(|cause| unknown_deeds(Some(sessions), cause))?;
+    hosted.metadata.settle_deeds(&deeds, &listed).map_err(SessionsError::Unsettled)?;
+    Ok(deeds)
 }
 
 fn is_name_of(item: &Changed, directory: Ino) -> bool {

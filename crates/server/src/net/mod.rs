@@ -12,7 +12,8 @@
 //!
 //! What always holds:
 //! * nothing is read or kept of a client that has not proved that it knows the instance's secret, but for one small frame;
-//! * a change is made once, however often it is sent ([`slots`]); a change that completed is seen by all ([`grants`]);
+//! * a change is made once, however often it is sent ([`slots`]), also over the end of the process ([`crate::deeds`]);
+//! * a change that completed is seen by all ([`grants`]);
 //! * what a client held is released when it is gone for the grace time, and not before ([`session`]);
 //! * a request that is too long, malformed or unknown costs nobody else anything.
 //!
@@ -32,6 +33,7 @@ mod names;
 mod outbox;
 mod reclaim;
 mod recovery;
+mod remembered;
 mod requests;
 mod serve;
 mod server;

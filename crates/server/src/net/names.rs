@@ -23,7 +23,7 @@ pub(crate) fn mknod(
 ) -> Result<Attr> {
     let kind = FileKind::from_mode(mode).ok_or(FsError::InvalidArgument)?;
     let object = NewObject { caller: who.caller(), mode, rdev };
-    let make = || asking.guard(who).mknod(parent, name.as_os_str(), &object);
+    let make = || asking.changing(who).mknod(parent, name.as_os_str(), &object);
     made(asking, who, parent, name, &[], make, |attr| settle::looks_new(attr, who, kind))
 }
 
@@ -35,7 +35,7 @@ pub(crate) fn mkdir(
     mode: u32,
 ) -> Result<Attr> {
     let object = NewObject { caller: who.caller(), mode, rdev: 0 };
-    let make = || asking.guard(who).mkdir(parent, name.as_os_str(), &object);
+    let make = || asking.changing(who).mkdir(parent, name.as_os_str(), &object);
     made(asking, who, parent, name, &[], make, |attr| settle::looks_new(attr, who, FileKind::Directory))
 }
 
@@ -46,8 +46,9 @@ pub(crate) fn symlink(
     name: &Name,
     target: &Target,
 ) -> Result<Attr> {
-    let make =
-        || asking.guard(who).symlink(who.caller(), parent, name.as_os_str(), Path::new(target.as_os_str()));
+    let make = || {
+        asking.changing(who).symlink(who.caller(), parent, name.as_os_str(), Path::new(target.as_os_str()))
+    };
     let is_ours = |attr: &Attr| {
         let points_there = asking.tree().readlink(attr.ino).is_ok_and(|there| there == target.as_bytes());
         points_there && settle::looks_new(attr, who, FileKind::Symlink)
@@ -62,7 +63,7 @@ pub(crate) fn link(
     parent: Ino,
     name: &Name,
 ) -> Result<Attr> {
-    let make = || asking.guard(who).link(who.caller(), ino, parent, name.as_os_str());
+    let make = || asking.changing(who).link(who.caller(), ino, parent, name.as_os_str());
     made(asking, who, parent, name, &[ino], make, |attr| attr.ino == ino)
 }
 
@@ -78,9 +79,9 @@ pub(crate) fn remove(
     let object = object_of(asking, parent, name);
     let _changing = change_name(asking, parent, name, object.as_slice());
     let removed = if directory {
-        asking.guard(who).rmdir(who.caller(), parent, name.as_os_str())
+        asking.changing(who).rmdir(who.caller(), parent, name.as_os_str())
     } else {
-        asking.guard(who).unlink(who.caller(), parent, name.as_os_str())
+        asking.changing(who).unlink(who.caller(), parent, name.as_os_str())
     };
     match removed {
         Err(FsError::NotFound) if asking.is_repeated => Ok(()),
@@ -109,7 +110,7 @@ pub(crate) fn rename(
     items.extend(source.into_iter().chain(target).map(Changed::Attributes));
     let _changing = asking.home.change_and_move(asking.session, items, &moving);
     asking.home.carries([from.0, to.0], asking.session);
-    asking.guard(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
+    asking.changing(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
 }
 
 /// Makes something under a new name, which changes these objects.

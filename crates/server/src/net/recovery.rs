@@ -11,6 +11,7 @@
 //!
 //! Any thread may call.
 
+use forebay_wire::FsError;
 use forebay_wire::message::SessionId;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -34,6 +35,17 @@ pub enum SessionsError {
         /// Why.
         cause: io::Error,
     },
+    /// What was done for the sessions is not known.
+    #[error("{}: what was done for clients cannot be read or written down: {cause}", path.display())]
+    Deeds {
+        /// The directory.
+        path: PathBuf,
+        /// Why.
+        cause: io::Error,
+    },
+    /// What was under way when the server ended could not be settled.
+    #[error("what was under way when the server ended last cannot be settled: {0}")]
+    Unsettled(FsError),
     /// It holds something else.
     #[error("{}: line {line} is no list of sessions; move the file away to start without", path.display())]
     Damaged {
@@ -73,6 +85,11 @@ impl Recovery {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is written down.
+    pub(crate) fn listed(&self) -> BTreeSet<SessionId> {
+        self.lock().listed.clone()
     }
 
     /// This session was there before the start, and has not taken up all it had.

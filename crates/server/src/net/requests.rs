@@ -4,8 +4,9 @@
 //! counts a reference is counted in the session before it is sent, so that whatever happens to the client the reference
 //! is given back.
 //!
-//! *After a server was started anew* a change that was under way may have been made or not, and its answer is lost. Such a
-//! request is settled by looking: a removal of a name that is not there was made; so was a rename whose source is gone
+//! *After a server was started anew* a change that was under way may have been made or not, and its answer is lost. What was
+//! done and what was begun is written down ([`crate::deeds`], [`super::remembered`]). After a crash of the machine nobody believes
+//! that; then a request is settled by looking: a removal of a name that is not there was made; so was a rename whose source is gone
 //! and whose target is the object that the client knows, and a link of a name to the right object. Something new under a
 //! name that exists is taken for ours when it looks as it would look then ([`super::settle`]), except where the client
 //! insisted on being the one who makes the file: then nobody can tell, and the answer is that it exists.
@@ -13,7 +14,8 @@
 use super::home::Home;
 use super::hosted::Hosted;
 use super::session::{Answer, Referred, Session};
-use super::{files, locking, names, reclaim};
+use super::{files, locking, names, reclaim, remembered};
+use crate::deeds::{Deed, Values};
 use crate::guard::Guard;
 use forebay_wire::message::{Credentials, MetadataRequest, Reply, Status};
 use forebay_wire::{Attr, FsError, Ino, MetadataService, Result, Statfs};
@@ -26,6 +28,10 @@ pub(crate) struct Asking<'a> {
     pub(crate) session: &'a Session,
     /// It may have been carried out by a server that is gone.
     pub(crate) is_repeated: bool,
+    /// Where it is written down that it was carried out.
+    pub(crate) deed: Deed<'a>,
+    /// A server that is gone had begun it, so.
+    pub(crate) begun: Option<Values>,
     /// What the frame carries.
     pub(crate) bulk: &'a [u8],
 }
@@ -36,9 +42,24 @@ impl Asking<'_> {
         self.try_to(request, spare).unwrap_or_else(|error| Answer::from(Reply::Failed { error }))
     }
 
+    /// Answers a request that an earlier server carried out.
+    pub(crate) fn remember(&self, request: &MetadataRequest, values: Values) -> Answer {
+        let answer = if self.holds_all(request) {
+            remembered::answer(self, request, values)
+        } else {
+            Err(FsError::Stale)
+        };
+        answer.unwrap_or_else(|error| Answer::from(Reply::Failed { error }))
+    }
+
+    /// The client holds the objects that a request names.
+    fn holds_all(&self, request: &MetadataRequest) -> bool {
+        objects(request).into_iter().flatten().all(|ino| self.session.holds(ino))
+    }
+
     fn try_to(&self, request: MetadataRequest, spare: &mut Vec<u8>) -> Result<Answer> {
         use MetadataRequest as R;
-        if !objects(&request).into_iter().flatten().all(|ino| self.session.holds(ino)) {
+        if !self.holds_all(&request) {
             return Err(FsError::Stale);
         }
         let tree = self.tree();
@@ -104,14 +125,14 @@ impl Asking<'_> {
             }
             R::SetXattr { who, ino, name, value, mode } => {
                 let _changing = self.change_attributes(ino);
-                self.guard(&who)
+                self.changing(&who)
                     .setxattr(who.caller(), ino, name.as_os_str(), value.as_bytes(), mode)
                     .map(done)
             }
             R::ListXattr { who, ino } => self.guard(&who).listxattr(who.caller(), ino).map(carrying),
             R::RemoveXattr { who, ino, name } => {
                 let _changing = self.change_attributes(ino);
-                match self.guard(&who).removexattr(who.caller(), ino, name.as_os_str()) {
+                match self.changing(&who).removexattr(who.caller(), ino, name.as_os_str()) {
                     Err(FsError::NoAttribute) if self.is_repeated => Ok(done(())),
                     removed => removed.map(done),
                 }
@@ -157,6 +178,11 @@ impl Asking<'_> {
     /// The tree as who asks may use it.
     pub(crate) fn guard(&self, who: &Credentials) -> Guard<'_> {
         Guard::new(&self.home.hosted.metadata, who)
+    }
+
+    /// The same for a change, which is written down.
+    pub(crate) fn changing(&self, who: &Credentials) -> Guard<'_> {
+        self.guard(who).noting(self.deed)
     }
 
     /// The tree, for what needs no permission.

@@ -11,6 +11,7 @@ use super::requests::Asking;
 use super::session::Answer;
 use super::slots::Turn;
 use super::stream::Stream;
+use crate::deeds::{Deed, Past};
 use forebay_wire::message::{
     DataRequest, DecodeError, Header, MetadataCall, MetadataRequest, Reply, Role, SessionId,
 };
@@ -109,18 +110,29 @@ fn answer(
     spare: &mut Vec<u8>,
 ) -> Option<Arc<Answer>> {
     let home = &member.home;
-    let asking = |is_repeated| Asking { home, hosted, session: &member.session, is_repeated, bulk };
+    let session = &*member.session;
     let MetadataCall { once, request } = call;
+    let kind = request.kind();
+    let asking = |is_repeated, begun, deed| Asking { home, hosted, session, is_repeated, deed, begun, bulk };
     let answer = match once {
-        None => Arc::new(asking(false).carry_out(request, spare)),
+        None => Arc::new(asking(false, None, Deed::UNNOTED).carry_out(request, spare)),
         Some(once) => match member.session.slots.begin(once.slot, once.sequence) {
             Err(error) => Arc::new(Answer::from(Reply::Malformed { text: error.to_string() })),
             Ok(Turn::Made(answer)) => answer,
             Ok(Turn::Make(_)) if home.is_closing() => return None,
             Ok(Turn::Make(making)) => {
-                // Whether an earlier server made it, nobody knows but the tree.
-                let is_lost = making.is_first && (once.sequence > 1 || member.session.came_back);
-                let answer = asking(header.flags.repeated && is_lost).carry_out(request, &mut Vec::new());
+                let deed = home.deed(session, once, kind);
+                let past = session.deeds.as_ref().map_or(Past::Unknown, |deeds| deeds.past(once, kind));
+                // Where it is not written down whether an earlier server made it, nobody knows but the tree.
+                let is_lost = making.is_first && (once.sequence > 1 || session.came_back);
+                let spare = &mut Vec::new();
+                let answer = match past {
+                    _ if !header.flags.repeated => asking(false, None, deed).carry_out(request, spare),
+                    Past::Done(values) => asking(false, None, deed).remember(&request, values),
+                    Past::Begun(values) => asking(false, Some(values), deed).carry_out(request, spare),
+                    Past::Never => asking(false, None, deed).carry_out(request, spare),
+                    Past::Unknown => asking(is_lost, None, deed).carry_out(request, spare),
+                };
                 making.answered(answer)
             }
         },

@@ -9,6 +9,7 @@
 
 use super::outbox::Outbox;
 use super::slots::Slots;
+use crate::deeds::SessionDeeds;
 use crate::locks;
 use forebay_wire::message::{CallbackRequest, Credentials, Reply, SessionId};
 use forebay_wire::{Directory, FsError, Ino, Moved, OpenFlags, Result, Stub};
@@ -113,16 +114,24 @@ pub(crate) struct Session {
     /// It was there before the server started.
     pub(crate) came_back: bool,
     pub(crate) slots: Slots<Answer>,
+    /// What was done for it, for the next process; none where nobody is awaited after a start.
+    pub(crate) deeds: Option<SessionDeeds>,
     pub(crate) outbox: Outbox<CallbackRequest>,
     holdings: Mutex<Holdings>,
     moved: Mutex<Moved>,
 }
 
 impl Session {
-    pub(crate) fn new(id: SessionId, number: locks::Session, node: String, came_back: bool) -> Session {
+    pub(crate) fn new(
+        id: SessionId,
+        number: locks::Session,
+        node: String,
+        came_back: bool,
+        deeds: Option<SessionDeeds>,
+    ) -> Session {
         let (slots, outbox) = (Slots::new(), Outbox::new());
         let (holdings, moved) = (Mutex::new(Holdings::new()), Mutex::default());
-        Session { id, number, node, came_back, slots, outbox, holdings, moved }
+        Session { id, number, node, came_back, slots, deeds, outbox, holdings, moved }
     }
 
     /// The client says what it has read and written since the session began.

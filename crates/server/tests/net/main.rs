@@ -6,6 +6,7 @@ mod handshakes;
 mod locks;
 mod nonsense;
 mod offers;
+mod once;
 mod place;
 mod restart;
 mod sessions;

@@ -24,6 +24,9 @@ use std::sync::{Mutex, PoisonError};
 
 pub(super) use calls::{around, hides_a_link, named, shown_kind};
 
+/// The directory of files that the product maps.
+const MAPPED: &str = "sessions.deeds";
+
 /// See the module.
 struct Disk {
     root: PathBuf,
@@ -71,6 +74,25 @@ impl Disk {
         self.contents.values_mut().for_each(Content::sync);
     }
 
+    /// Stores to files that are mapped are no calls: what they hold when somebody looks counts as written.
+    fn notice_stores(&mut self) {
+        let found = ground::read(&self.root);
+        let is_mapped =
+            |parent: &Node| found.tree.names.iter().any(|((_, name), node)| node == parent && name == MAPPED);
+        let mapped: Vec<Node> = found
+            .tree
+            .names
+            .iter()
+            .filter(|((parent, _), _)| is_mapped(parent))
+            .map(|(_, node)| *node)
+            .collect();
+        for node in mapped {
+            if let Some(content) = found.contents.get(&node) {
+                self.change(node, Change::Write { offset: 0, bytes: content.current() });
+            }
+        }
+    }
+
     /// What was written down is what is there.
     fn compare(&self) {
         let (found, known) = (ground::read(&self.root), self.log.current());
@@ -94,7 +116,8 @@ impl Disk {
         }
     }
 
-    fn crash(self, dice: &mut Random) -> Disk {
+    fn crash(mut self, dice: &mut Random) -> Disk {
+        self.notice_stores();
         self.compare();
         let (tree, lost_from) = self.log.crash(dice);
         let left = |(node, content): (&Node, &Content)| {

@@ -1,0 +1,167 @@
+//! What is reserved at the ends of striped files for appends that are under way.
+//!
+//! A client that was given a range writes it at the data services, whether or not the home lives: the next life must not give
+//! the range to somebody else. One entry for each file that is appended to while it is open: its number and the end of what
+//! is reserved. It is freed with the last opening. When all entries are taken, what is reserved beyond is forgotten with
+//! the process, as the number of files that are appended to at a time has to have a limit.
+//!
+//! Order of events of a reservation: a free entry gets its end and then its number; one that has its number gets another
+//! end; then it is answered. Any thread may call.
+
+use super::intent::INTENT_WORDS;
+use super::page::Page;
+use forebay_wire::Ino;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Files, at most.
+const ENTRIES: usize = 4096;
+/// Words of all: a number and an end each.
+pub(super) const RESERVATION_WORDS: usize = 2 * ENTRIES;
+
+/// See the module.
+pub(crate) struct Reservations {
+    page: Arc<Page>,
+    places: Mutex<Places>,
+}
+
+struct Places {
+    /// Entries of files, and how many in this process have them.
+    of: HashMap<Ino, (usize, usize)>,
+    free: Vec<usize>,
+    /// Files may be claimed that nobody in this process has open.
+    is_awaiting: bool,
+}
+
+fn place(entry: usize) -> usize {
+    INTENT_WORDS + 2 * entry
+}
+
+impl Reservations {
+    pub(super) fn load(page: Arc<Page>) -> Reservations {
+        let mut places = Places { of: HashMap::new(), free: Vec::new(), is_awaiting: true };
+        for entry in (0..ENTRIES).rev() {
+            match page.word(place(entry)) {
+                0 => places.free.push(entry),
+                ino => drop(places.of.insert(Ino(ino), (entry, 0))),
+            }
+        }
+        Reservations { page, places: Mutex::new(places) }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The entry of a file that is open, if there is a place for one; with what was reserved before.
+    pub(crate) fn of(self: &Arc<Self>, ino: Ino) -> Option<Reservation> {
+        let mut places = self.places();
+        let (entry, holders) = match places.of.get(&ino) {
+            Some(known) => *known,
+            None => {
+                let entry = places.free.pop()?;
+                self.page.set(place(entry) + 1, 0);
+                self.page.set(place(entry), ino.0);
+                (entry, 0)
+            }
+        };
+        places.of.insert(ino, (entry, holders + 1));
+        Some(Reservation { all: self.clone(), ino, entry })
+    }
+
+    /// The same if something was reserved before.
+    pub(crate) fn known(self: &Arc<Self>, ino: Ino) -> Option<Reservation> {
+        let is_known = self.places().of.contains_key(&ino);
+        if is_known { self.of(ino) } else { None }
+    }
+
+    fn free(&self, places: &mut Places, ino: Ino, entry: usize) {
+        self.page.set(place(entry), 0);
+        places.of.remove(&ino);
+        places.free.push(entry);
+    }
+
+    /// Those who had files open before the start have opened them again or never will.
+    pub(crate) fn claims_are_over(&self, is_open: impl Fn(Ino) -> bool) {
+        let mut places = self.places();
+        places.is_awaiting = false;
+        let unclaimed = places.of.iter().filter(|(_, (_, holders))| *holders == 0);
+        let unclaimed: Vec<_> =
+            unclaimed.map(|(ino, (entry, _))| (*ino, *entry)).filter(|(ino, _)| !is_open(*ino)).collect();
+        unclaimed.into_iter().for_each(|(ino, entry)| self.free(&mut places, ino, entry));
+    }
+}
+
+/// What is reserved at the end of a file that is open.
+pub(crate) struct Reservation {
+    all: Arc<Reservations>,
+    ino: Ino,
+    entry: usize,
+}
+
+impl Reservation {
+    /// The end of it.
+    pub(crate) fn end(&self) -> u64 {
+        self.all.page.word(place(self.entry) + 1)
+    }
+
+    /// Another end.
+    pub(crate) fn set_end(&self, end: u64) {
+        self.all.page.set(place(self.entry) + 1, end);
+    }
+
+    /// The file is closed. `is_left`: the process ends, and the next one will need it.
+    pub(crate) fn closed(self, is_left: bool) {
+        let mut places = self.all.places();
+        let Some((_, holders)) = places.of.get_mut(&self.ino) else { return };
+        *holders -= 1;
+        if *holders == 0 && !is_left && !places.is_awaiting {
+            self.all.free(&mut places, self.ino, self.entry);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::intent::NOW_BYTES;
+    use super::*;
+
+    #[test]
+    fn what_is_reserved_is_known_in_the_next_life_until_claims_are_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let load = || {
+            let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
+            Arc::new(Reservations::load(Arc::new(page)))
+        };
+        let first = load();
+        first.claims_are_over(|_| false);
+        let of = |all: &Arc<Reservations>, ino| all.of(Ino(ino)).unwrap();
+        of(&first, 7).set_end(100);
+        let freed = of(&first, 8);
+        freed.set_end(200);
+        freed.closed(false);
+        let next = load();
+        assert!(next.known(Ino(8)).is_none());
+        let claimed = next.known(Ino(7)).unwrap();
+        assert_eq!(claimed.end(), 100);
+        claimed.closed(false);
+        assert_eq!(next.known(Ino(7)).unwrap().end(), 100, "somebody else may claim it");
+        next.claims_are_over(|ino| ino == Ino(7));
+        assert_eq!(next.known(Ino(7)).unwrap().end(), 100, "it is open");
+        let last = load();
+        last.claims_are_over(|_| false);
+        assert!(last.known(Ino(7)).is_none());
+    }
+
+    #[test]
+    fn there_is_a_limit_and_places_are_used_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
+        let all = Arc::new(Reservations::load(Arc::new(page)));
+        all.claims_are_over(|_| false);
+        let mut held: Vec<_> = (1..=ENTRIES as u64).map(|ino| all.of(Ino(ino)).unwrap()).collect();
+        assert!(all.of(Ino(99_999)).is_none());
+        held.pop().unwrap().closed(false);
+        assert_eq!(all.of(Ino(99_999)).unwrap().end(), 0);
+    }
+}
