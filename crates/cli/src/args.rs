@@ -301,7 +301,8 @@ pub struct Umount {
 /// `forebay status`
 #[derive(Args, Debug)]
 pub struct Status {
-    /// An instance of this machine: the id of a job, or the name of a persistent instance.
+    /// The id of a job, or the name of a persistent instance: of the cluster whose controller is named, otherwise of this
+    /// machine.
     #[arg(required_unless_present = "instance", conflicts_with = "instance")]
     pub name: Option<String>,
     /// The description of an instance that servers serve.

@@ -10,7 +10,7 @@ use crate::state_dir::StateDirError;
 use forebay_agent::AgentError;
 use forebay_agent::daemon::DaemonError;
 use forebay_agent::node::NodeError;
-use forebay_controller::client::AddressError;
+use forebay_controller::client::{AddressError, ClientError};
 use forebay_controller::custody::CustodyError;
 use forebay_controller::error::{OfferError, RegistryError, SetupError};
 use forebay_controller::service::{ConfigError as ConfigRefused, ServiceError, StoreError};
@@ -62,6 +62,12 @@ pub enum CommandError {
     /// It is not known where the controller is.
     #[error(transparent)]
     Address(#[from] AddressError),
+    /// The controller said no, or nothing.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The controller told an accounting that is none.
+    #[error("the controller tells an accounting that this version does not understand: {0}")]
+    Account(serde_json::Error),
     /// A file of a server or of a mount is refused, or what it describes cannot be served.
     #[error(transparent)]
     Node(#[from] NodeError),
@@ -187,12 +193,15 @@ impl CommandError {
             }
             CommandError::Daemon(DaemonError::Runs { .. }) => Exit::Unavailable,
             CommandError::Agent(_) | CommandError::Daemon(_) => Exit::SetUp,
-            CommandError::FileSystem { source: FsError::Busy, .. } => Exit::Unavailable,
+            CommandError::FileSystem { source: FsError::Busy, .. } | CommandError::Client(_) => {
+                Exit::Unavailable
+            }
             CommandError::Registry(_)
             | CommandError::Service(_)
             | CommandError::FileSystem { .. }
             | CommandError::File { .. }
             | CommandError::Output(_)
+            | CommandError::Account(_)
             | CommandError::Node(_)
             | CommandError::Signals(_) => Exit::Software,
         }

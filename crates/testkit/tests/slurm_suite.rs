@@ -138,6 +138,41 @@ fn scontrol_shows_what_is_there_to_everybody() {
 }
 
 #[test]
+fn owners_see_what_was_written_to_their_buffers() {
+    let site = site();
+    let script = "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped(MFC=100),private capacity=100MB write_window_multiplier=3\n\
+         set -eu\nsrun -N2 -n2 bash -c 'head -c 4000000 /dev/zero > $DW_JOB_PRIVATE/own'\n\
+         head -c 3000000 /dev/zero > $DW_JOB_STRIPED/a; cat $DW_JOB_STRIPED/a $DW_JOB_STRIPED/a > $DW_JOB_STRIPED/b\n\
+         sync $DW_JOB_STRIPED/b; sleep 2; forebay status --json $SLURM_JOB_ID > $HOME/told.json\n\
+         forebay status $SLURM_JOB_ID\ntouch $HOME/runs\nfor i in $(seq 600); do [ -e $HOME/go ] && exit; sleep 0.1; done\n";
+    let job = submit(&site, &ALICE, "-N2", script);
+    awaits_file(&site, &ALICE, "runs");
+    let told: serde_json::Value = serde_json::from_str(&shell(&site, &ALICE, "cat told.json")).unwrap();
+    let namespaces = told["namespaces"].as_array().unwrap();
+    let written: Vec<u64> = namespaces.iter().map(|one| one["bytes_written"].as_u64().unwrap()).collect();
+    assert_eq!(written, [9_000_000, 4_000_000, 4_000_000], "{told}");
+    assert_eq!(
+        (&namespaces[0]["files_created"], &namespaces[0]["files_create_threshold"]),
+        (&2.into(), &100.into())
+    );
+    let fragments = told["fragments"].as_array().unwrap();
+    assert_eq!(
+        (fragments.len() as u64, &told["namespace_count"]),
+        (told["server_count"].as_u64().unwrap(), &3.into())
+    );
+    let sum = |key: &str| fragments.iter().map(|one| one[key].as_u64().unwrap()).sum::<u64>();
+    assert!(sum("bytes_written") >= 17_000_000 && sum("write_moving_avg") >= 17_000_000, "{told}");
+    assert_eq!(sum("write_limit"), 3 * (96 << 20), "{told}");
+    assert_eq!(sum("files_created"), 4, "{told}");
+    let refused = said(&site, &BOB, &format!("forebay status {job}"));
+    assert!(refused.contains("neither a job of yours"), "{refused}");
+    signal(&site, &ALICE, "go");
+    let output = ends(&site, &ALICE, job, "COMPLETED");
+    assert!(output.contains("instance") && output.contains("write window"), "{output}");
+    finish(site);
+}
+
+#[test]
 fn one_script_may_make_use_stage_and_another_destroy() {
     let site = site();
     let home = site.home(&ALICE);

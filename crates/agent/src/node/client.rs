@@ -10,7 +10,7 @@ use crate::account::InstanceAccount;
 use forebay_client::Volume;
 use forebay_client::remote::{Attached, Notices};
 use forebay_fuse::{CachePolicy, KernelCache, MountOptions, Mounted, Unmounter};
-use forebay_wire::{Ino, Moved};
+use forebay_wire::{Ino, Moved, Secret};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -60,7 +60,12 @@ impl Servers {
 
 /// Limits and accounting of the namespace that a file describes.
 pub fn status(file: &InstanceFile) -> Result<InstanceAccount, NodeError> {
-    let attached = remote::attach(file, read_secret(&file.token_file)?)?;
+    status_with(file, read_secret(&file.token_file)?)
+}
+
+/// The same with the token itself; the file that is named is not read.
+pub fn status_with(file: &InstanceFile, token: Secret) -> Result<InstanceAccount, NodeError> {
+    let attached = remote::attach(file, token)?;
     let status = attached.status();
     let mut status = status.map_err(|source| NodeError::Status { instance: file.name.clone(), source })?;
     // Who asks is a client too, for that moment.

@@ -5,6 +5,7 @@
 //! error, one line each. When it cannot write its registry it ends with a status that tells its supervisor to start it
 //! again: what it has answered is on the disk.
 
+use super::accounts::accountant;
 use crate::args::Controller;
 use crate::error::CommandError;
 use crate::exit::Exit;
@@ -33,7 +34,7 @@ pub fn controller(places: Places<'_>, controller: &Controller) -> Result<Exit, C
     rustix::process::umask(Mode::RWXG | Mode::RWXO);
     // Before anything is opened, so that a signal that comes early is not lost.
     let mut signals = Signals::new([SIGINT, SIGTERM]).map_err(CommandError::Signals)?;
-    let service = Service::start(&config)?;
+    let service = Service::start_with(&config, Some(accountant()))?;
     let stopper = service.stopper();
     let handle = signals.handle();
     let waiting = std::thread::spawn(move || {

@@ -1,5 +1,6 @@
 //! The commands of `forebay`, one module each, and what they share.
 
+mod accounts;
 pub mod agent;
 pub mod check;
 pub mod config;

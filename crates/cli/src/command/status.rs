@@ -4,20 +4,30 @@
 //! `write_moving_avg` is what was written within the window so far, and `max_window_write` is the length of the window in
 //! seconds: so the original had it, whatever the names say. What is not counted is null.
 
+use super::accounts;
 use crate::args::Status as Arguments;
 use crate::config::PoolOptions;
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::machine::{Machine, Places};
 use crate::say;
+use crate::state_dir::STATE_DIR_VARIABLE;
 use forebay_agent::account::{FragmentUse, InstanceAccount, NamespaceAccount, WindowUse};
 use forebay_agent::node::InstanceFile;
+use forebay_controller::client::{Address, Client};
+use forebay_controller::cluster::view::Shown;
 use forebay_model::capacity::format::exact;
 use forebay_model::limits::Policy;
 use forebay_model::units::Bytes;
 use serde_json::{Value, json};
 use std::fmt::Write;
 use std::path::Path;
+use std::time::Duration;
+
+/// Names the controller for one process; see `Address::named`.
+const CONTROLLER_VARIABLE: &str = "FOREBAY_CONTROLLER";
+/// How long a controller that is away is tried.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// An instance and its accounting.
 struct Told {
@@ -30,7 +40,10 @@ struct Told {
 pub fn status(places: Places<'_>, arguments: &Arguments) -> Result<Exit, CommandError> {
     let told = match (&arguments.instance, &arguments.name) {
         (Some(file), _) => over_the_network(file)?,
-        (None, Some(name)) => of_this_machine(places, name)?,
+        (None, Some(name)) => match controller(places)? {
+            Some(address) => of_the_cluster(&Client::open(address).with_patience(PATIENCE), name)?,
+            None => of_this_machine(places, name)?,
+        },
         (None, None) => return Err(unknown("")),
     };
     let text = if arguments.json { format!("{:#}\n", as_json(&told)) } else { as_text(&told) };
@@ -42,6 +55,29 @@ fn over_the_network(file: &Path) -> Result<Told, CommandError> {
     let file = InstanceFile::read(file)?;
     let account = forebay_agent::node::status(&file)?;
     Ok(Told { id: file.id.0, name: file.name, account })
+}
+
+/// The controller to be asked, if jobs of a cluster are meant and not those of this machine: as for dwstat.
+fn controller(places: Places<'_>) -> Result<Option<Address>, CommandError> {
+    let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let local = places.state_dir.is_some() || (is_set(STATE_DIR_VARIABLE) && !is_set(CONTROLLER_VARIABLE));
+    if local { Ok(None) } else { Ok(Address::named()?) }
+}
+
+/// The instance of a job, of a session, or with this name; of several the first.
+fn of_the_cluster(client: &Client, name: &str) -> Result<Told, CommandError> {
+    let seen = client.look(&[Shown::Sessions, Shown::Instances])?;
+    let session = seen.sessions.iter().find(|session| session.token == name).map(|session| session.id);
+    let mut instances = seen.instances.iter();
+    let found = instances.find(|one| Some(one.session) == session || one.label == name);
+    let instance = found.ok_or_else(|| CommandError::Option {
+        option: "status".into(),
+        problem: format!(
+            "{name:?} is neither a job of yours with space of its own nor an instance that you see"
+        ),
+    })?;
+    let (id, name, account) = accounts::told(client.account(instance.id)?).map_err(CommandError::Account)?;
+    Ok(Told { id, name, account })
 }
 
 /// Attaches the instance for as long as it takes to ask; one that is in use already is joined.

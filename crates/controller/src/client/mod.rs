@@ -173,6 +173,14 @@ impl Client {
         rows::read(response.body(), audience).map_err(|error| self.not_understood(error))
     }
 
+    /// The accounting of an instance, as its file servers tell it.
+    ///
+    /// # Errors
+    /// [`ClientError`].
+    pub fn account(&self, instance: InstanceId) -> Result<serde_json::Value, ClientError> {
+        self.get(&format!("/v1/instances/{instance}/account"))
+    }
+
     /// Stagings that the caller may see.
     ///
     /// # Errors

@@ -6,6 +6,8 @@
 //! Users see their own sessions with all that belongs to them, and public instances; operators and the workload manager
 //! see everything. Pools and nodes are seen by all.
 
+use super::effect::ObjectKind;
+use super::refusal::{Refusal, Role};
 use super::row::*;
 use super::state::State;
 use crate::registry::Snapshot;
@@ -126,6 +128,67 @@ fn lists(state: &State, stage: &StageRow, instance: InstanceId) -> bool {
     let mut used = rows.filter_map(|row| tables.configurations.get(&row.configuration));
     stage.kind == StageKind::List
         && used.any(|row| row.instance == instance && row.access.mode == AccessMode::Striped)
+}
+
+/// Where the accounting of an instance is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// The instance.
+    pub instance: InstanceId,
+    /// Its label.
+    pub label: String,
+    /// Addresses of the file servers of its fragments, in their order.
+    pub servers: Vec<String>,
+    /// Its trees, the first of them if there are very many.
+    pub trees: Vec<Tree>,
+}
+
+/// A tree of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tree {
+    /// Its configuration.
+    pub configuration: ConfigurationId,
+    /// The client node's own one: its number.
+    pub private: Option<NamespaceId>,
+    /// Position of the fragment that has its names.
+    pub home: u32,
+}
+
+/// Trees of an instance that the accounting names.
+const MAX_TREES: usize = 64;
+
+/// Where the accounting of an instance is kept, for its owner, operators and the workload manager.
+pub(crate) fn sight(state: &State, viewer: u32, id: InstanceId) -> Result<Sight, Refusal> {
+    let view = View::new(state, viewer);
+    let missing = Refusal::NoObject { kind: ObjectKind::Instance, id: id.0 };
+    // Who may not see that it is there is not told that it is.
+    let row = state.tables.instances.get(&id).filter(|_| view.sees_instance(id)).ok_or(missing)?;
+    if !view.all && row.owner != viewer {
+        let what = format!("the accounting of instance {id}");
+        return Err(Refusal::NotAllowed { uid: viewer, what, role: Role::Operators });
+    }
+    let what = "asking its file server";
+    let fragments: Vec<&FragmentRow> =
+        state.links.fragments.of(&id).filter_map(|id| state.tables.fragments.get(id)).collect();
+    let server = |fragment: &&FragmentRow| {
+        let node = state.tables.nodes.get(&fragment.node).filter(|node| node.online);
+        let serves = fragment.step == FragmentStep::Serving;
+        let address = node.filter(|_| serves).and_then(|node| node.address.clone());
+        address.ok_or_else(|| Refusal::NodeLost { node: fragment.node.clone(), what })
+    };
+    let trees = state.links.configurations.of(&id).flat_map(|id| state.links.namespaces.of(id));
+    let trees = trees.filter_map(|id| state.tables.namespaces.get(id)).take(MAX_TREES);
+    let tree = |tree: &NamespaceRow| Tree {
+        configuration: tree.configuration,
+        private: tree.client.is_some().then_some(tree.id),
+        home: fragments.iter().position(|row| row.id == tree.fragment).unwrap_or_default() as u32,
+    };
+    Ok(Sight {
+        instance: id,
+        label: row.label.clone(),
+        servers: fragments.iter().map(server).collect::<Result<_, _>>()?,
+        trees: trees.map(tree).collect(),
+    })
 }
 
 /// The pools, the default one first.

@@ -36,6 +36,8 @@ pub enum Operation {
     Table(crate::cluster::view::Shown),
     /// Shows stagings.
     Stages,
+    /// Tells the accounting of an instance.
+    Account,
     /// Tells what happens.
     Events,
     /// Figures for Prometheus.
@@ -98,6 +100,7 @@ pub const ROUTES: &[Route] = {
         route(Delete, "/v1/sessions/{id}", Ask("remove_session")),
         route(Post, "/v1/sessions/{id}/retry", Ask("retry")),
         route(Post, "/v1/instances", Ask("create_instance")),
+        route(Get, "/v1/instances/{id}/account", Account),
         route(Post, "/v1/configurations", Ask("create_configuration")),
         route(Post, "/v1/activations", Ask("create_activation")),
         route(Delete, "/v1/activations/{id}", Ask("remove_activation")),

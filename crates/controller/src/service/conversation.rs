@@ -4,6 +4,7 @@
 //! is compared with the whole request, and only then the request is looked at. Who is refused is logged with uid and
 //! reason. When the connection ends, the future of the request is dropped, and with it what it waited for.
 
+use super::account::{self, Accountant};
 use super::driver::{Commands, Hearing, Polled};
 use super::events::{Events, line};
 use super::limits::*;
@@ -35,6 +36,7 @@ pub(super) struct Shared {
     pub settings: Settings,
     pub secrets: SecretStore,
     pub munge: Munge,
+    pub accountant: Option<Accountant>,
     pub limits: Limits,
     pub spent: Spent,
 }
@@ -194,6 +196,7 @@ async fn carry_out(
             let stages = shared.commands.read(first, move |state, _| view::stages(state, uid)).await?;
             Ok(block_in_place(|| json_of(&json!({ "stages": stages }))))
         }
+        Operation::Account => Ok(account::tell(shared, uid, InstanceId(parsed.number("id", None)?)).await?),
         Operation::Events => Ok(watch(Arc::clone(shared), uid)),
         Operation::Ask(name) => {
             let request = parsed.request(name, &body)?;

@@ -41,6 +41,8 @@ pub const MAX_FROM_ADDRESS: usize = 4096;
 pub const MAX_REQUESTS_OF_USER: usize = 64;
 /// Credentials that are looked at at a time.
 pub const MUNGE_THREADS: usize = 16;
+/// Instances whose file servers are asked for their accounting at the same time.
+pub const ACCOUNT_THREADS: usize = 4;
 /// Figures are made for so many scrapers at a time: they prove nothing.
 pub const MAX_SCRAPES: usize = 4;
 
@@ -105,6 +107,8 @@ pub struct Limits {
     pub credentials: Semaphore,
     /// Scrapes of figures.
     pub scrapes: Semaphore,
+    /// Questions for accounting.
+    pub accounts: Semaphore,
 }
 
 impl Limits {
@@ -118,6 +122,7 @@ impl Limits {
             bodies: Arc::new(Semaphore::new(BODIES)),
             credentials: Semaphore::new(MUNGE_THREADS),
             scrapes: Semaphore::new(MAX_SCRAPES),
+            accounts: Semaphore::new(ACCOUNT_THREADS),
         }
     }
 }

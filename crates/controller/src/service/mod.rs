@@ -12,6 +12,7 @@
 //!
 //! The network runs on an asynchronous runtime that nothing outside of this module sees.
 
+mod account;
 mod clock;
 pub mod config;
 mod conversation;
@@ -27,6 +28,7 @@ mod secrets;
 mod spent;
 mod store;
 
+pub use account::{Account, Accountant};
 pub use config::{Config, ConfigError};
 pub use error::ServiceError;
 pub use store::{Rows, SqliteRows, StoreError};
@@ -66,6 +68,14 @@ impl Service {
     /// # Errors
     /// [`ServiceError`]; nothing runs then.
     pub fn start(config: &Config) -> Result<Service, ServiceError> {
+        Service::start_with(config, None)
+    }
+
+    /// The same with somebody who can ask file servers for their accounting.
+    ///
+    /// # Errors
+    /// [`ServiceError`]; nothing runs then.
+    pub fn start_with(config: &Config, accountant: Option<Accountant>) -> Result<Service, ServiceError> {
         let lock = store::lock_directory(&config.state)?;
         let secrets = SecretStore::open(&config.state)?;
         let mut rows = SqliteRows::open(&config.state.join(REGISTRY_FILE), &config.registry)?;
@@ -74,13 +84,13 @@ impl Service {
         if !config.listen.is_empty() {
             munge.check()?;
         }
-        Service::run(config, (state, Box::new(rows)), (secrets, munge), lock)
+        Service::run(config, (state, Box::new(rows)), (secrets, munge, accountant), lock)
     }
 
     fn run(
         config: &Config,
         (state, rows): (State, Box<dyn Rows>),
-        (secrets, munge): (SecretStore, Munge),
+        (secrets, munge, accountant): (SecretStore, Munge, Option<Accountant>),
         lock: std::fs::File,
     ) -> Result<Service, ServiceError> {
         let settings: Settings = state.settings().clone();
@@ -91,12 +101,13 @@ impl Service {
             settings,
             secrets,
             munge,
+            accountant,
             limits: Limits::new(),
             spent: Default::default(),
         });
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(NETWORK_THREADS)
-            .max_blocking_threads(limits::MUNGE_THREADS)
+            .max_blocking_threads(limits::MUNGE_THREADS + limits::ACCOUNT_THREADS)
             .thread_name("network")
             .enable_all()
             .build()

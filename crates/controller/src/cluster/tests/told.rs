@@ -53,6 +53,41 @@ fn mounts_are_told_when_a_file_server_moves() {
     assert_eq!(cluster.answers[&post_run], Ok(Answer::Done));
 }
 
+#[test]
+fn where_the_accounting_is_kept_is_told_to_owners_and_operators() {
+    let mut cluster = Cluster::new();
+    register_at(&mut cluster, "s1", "s1:4001");
+    register_at(&mut cluster, "s2", "s2:4001");
+    let both = Setup {
+        space: Some(space(3 * GRANULE, &[AccessMode::Striped, AccessMode::Private])),
+        ..job("7", ALICE)
+    };
+    cluster.slurm(Request::Setup(both)).unwrap();
+    cluster.slurm(Request::DataIn { token: "7".into() }).unwrap();
+    let hosts = vec!["c1".into(), "c2".into()];
+    cluster.slurm(Request::PreRun { token: "7".into(), hosts }).unwrap();
+    let own = cluster.state.tables().instances.values().next().unwrap().id;
+    let sight = view::sight(&cluster.state, ALICE, own).unwrap();
+    assert_eq!(sight.servers, ["s1:4001", "s2:4001"]);
+    let private: Vec<bool> = sight.trees.iter().map(|tree| tree.private.is_some()).collect();
+    assert_eq!(private, [false, true, true]);
+    assert!(sight.trees.iter().all(|tree| tree.home < 2));
+    for who in [SLURM, OPERATOR, 0] {
+        assert_eq!(view::sight(&cluster.state, who, own).as_ref(), Ok(&sight));
+    }
+    let hidden = Refusal::NoObject { kind: ObjectKind::Instance, id: own.0 };
+    assert_eq!(view::sight(&cluster.state, BOB, own), Err(hidden));
+    // That somebody may use a persistent instance does not mean that he may know all of it.
+    cluster.slurm(persistent("common")).unwrap();
+    let common = cluster.state.tables().instances.values().last().unwrap().id;
+    assert!(view::sight(&cluster.state, ALICE, common).is_ok());
+    let refused = view::sight(&cluster.state, BOB, common);
+    assert!(matches!(refused, Err(Refusal::NotAllowed { uid: BOB, .. })), "{refused:?}");
+    cluster.lose("s2");
+    let lost = view::sight(&cluster.state, ALICE, own).unwrap_err().to_string();
+    assert_eq!(lost, "node s2 does not answer: asking its file server has to wait for it");
+}
+
 /// The tasks of stagings that are ordered, with the addresses of the file servers.
 fn stage_orders(cluster: &Cluster) -> Vec<(TaskId, bool, Vec<String>)> {
     let orders = cluster.lists.values().flat_map(|list| &list.orders);
