@@ -7,6 +7,8 @@
 //! state.json                    counters of the last detach; see `state`
 //! traffic.json                  what was counted of what it took in and gave out; see `limits`
 //! lock                          held while a process has the instance open
+//! sessions-<namespace>          clients of a served namespace; see `net`
+//! sessions-<namespace>.deeds/   what was done for them; see `deeds`
 //! ns/<namespace>/tree/          the names (home fragment only): stubs, directories, links
 //! ns/<namespace>/open/          stubs without a name that are open (where other machines hold them)
 //! ns/<namespace>/data/<2 hex>/<file id, 16 hex>.<substripe>

@@ -3,7 +3,7 @@
 //! A client whose server is killed between doing something and answering asks again in the server's next life. What it asked
 //! for is written down here before it is done and after, in files that are mapped into memory: plain stores, no system
 //! call and no wait for the disk. A killed process leaves the pages as they were after its last store, in the order of the
-//! program; the next one maps the same pages ([docs/adr/0012](../../../../docs/adr/0012-deeds-are-written-down-in-shared-memory.md)).
+//! program; the next one maps the same pages ([docs/adr/0014](../../../../docs/adr/0014-deeds-are-written-down-in-shared-memory.md)).
 //!
 //! ```text
 //! <list of sessions>.deeds/now            what is being done alone, at most one thing at a time; reservations of appends

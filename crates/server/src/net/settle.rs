@@ -1,6 +1,6 @@
-//! Whether something that exists is what a request made whose answer was lost with its server.
+//! Whether something that exists is what a request made whose answer was lost with the machine of its server.
 //!
-//! Nobody wrote down who made it. It is taken for ours when it is of the right kind and owner, has the names of a new
+//! What a killed server had done is written down ([`crate::deeds`]); after a crash of the machine that counts for nothing. It is taken for ours when it is of the right kind and owner, has the names of a new
 //! object and nothing in it, and is younger than a client waits for a server. A second process of the same user that made
 //! the same name in that time, for the same purpose, is the one case where this is wrong; then both believe that they
 //! made it. Where that must not be, a client asks for an exclusive create, which is never settled this way.
