@@ -53,7 +53,7 @@ impl Tree {
         deed: &Deed<'_>,
     ) -> Result<(Attr, Arc<dyn Stub>)> {
         let (attr, stub) = self.create(parent, name, object, deed)?;
-        Ok((attr, self.opening(stub, flags)?))
+        Ok((attr, self.given(stub, flags)?))
     }
 
     /// What somebody holds who opened a file.
@@ -61,6 +61,11 @@ impl Tree {
         if is_for_others(stub.descriptor()) {
             return Err(FsError::TooManyOpenFiles);
         }
+        self.given(stub, flags)
+    }
+
+    /// The same of a stub whose descriptor was looked at.
+    fn given(&self, stub: Arc<LocalStub>, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
         Ok(match self.sharing {
             Sharing::Sole => stub,
             Sharing::Shared => Arc::new(OpenFile::new(stub, flags.writable())?),
