@@ -2,8 +2,9 @@
 //!
 //! As long as no power goes every answer has to be the one that a model in memory gives. When it went, the names are as they were
 //! at some moment since the last sync of the directory, and each byte of a file is one that it had at some moment since the
-//! last sync of the file; what was synced is there. Then the work goes on from what was found. Nothing is expected of a sync that
-//! was answered after a power cut nobody here had noticed: what the cut took is gone, and the sync does not say so.
+//! last sync of the file; what was synced is there. Then the work goes on from what was found. A sync of a file
+//! that is answered after a power cut nobody here had noticed means all that was written through this open file; one of the
+//! directory, or of what another open file wrote, means what the cut has left.
 //!
 //! An operation that failed because a disk was full has done nothing to names, and to content what it was to do in part or not
 //! at all.
@@ -180,6 +181,8 @@ pub struct Keeper<'a> {
     directory: Ino,
     memory: Memory,
     open: Option<(usize, Ino, Handle)>,
+    /// It was open before, and something of that is not synced: who opens a file is not told what was lost of it.
+    has_rest: bool,
     stamp: u8,
     /// Power cuts and kills that are reckoned with.
     crashes: u64,
@@ -196,7 +199,7 @@ enum Done<'a> {
 impl<'a> Keeper<'a> {
     pub fn new(volume: &'a Volume, directory: Ino, memory: Memory) -> Keeper<'a> {
         let (crashes, kills) = (machine::crashes(), machine::kills());
-        Keeper { volume, directory, memory, open: None, stamp: 0, crashes, kills }
+        Keeper { volume, directory, memory, open: None, has_rest: false, stamp: 0, crashes, kills }
     }
 
     fn some_name(&self) -> Option<(String, usize)> {
@@ -326,6 +329,7 @@ impl<'a> Keeper<'a> {
     fn took(&mut self, file: usize, ino: Ino, handle: Handle) -> bool {
         let is_known = self.has_power();
         self.open = Some((file, ino, handle));
+        self.has_rest = self.memory.lock().files[file].len() > 1;
         if !is_known {
             self.close();
         }
@@ -404,6 +408,10 @@ impl<'a> Keeper<'a> {
         self.change("a cut", &|content| content.resize(length as usize, 0), |volume, ino, handle| {
             volume.setattr(me(), ino, Some(handle), &cut).map(drop)
         });
+        // A sync right after it has nothing but the cut to cover.
+        if machine::below(3) == 0 {
+            self.sync();
+        }
     }
 
     fn read(&mut self) {
@@ -417,8 +425,7 @@ impl<'a> Keeper<'a> {
         }
     }
 
-    /// No power went since the last look. A sync after a power cut covers what the cut has left, and what that is has to be
-    /// looked at first.
+    /// No power went since the last look.
     fn has_power(&self) -> bool {
         machine::crashes() == self.crashes
     }
@@ -452,7 +459,8 @@ impl<'a> Keeper<'a> {
         let data_only = machine::below(2) == 0;
         machine::note(|| format!("sync file {file}"));
         let done = self.volume.fsync(handle, data_only);
-        if self.attempt(Done::Nothing, "a sync", done).is_some() {
+        if self.attempt(Done::Nothing, "a sync", done).is_some() && (self.has_power() || !self.has_rest) {
+            self.has_rest = false;
             self.memory.lock().files[file].drain_to_last();
         }
     }
