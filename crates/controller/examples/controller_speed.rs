@@ -122,6 +122,7 @@ fn space(pool: &str) -> Space {
         kind: ConfigurationType::Scratch,
         access: vec![AccessRequest { mode, max_file_size: None, max_files: None, client_cache: false }],
         write_window: None,
+        policies: None,
     }
 }
 

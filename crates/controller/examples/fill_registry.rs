@@ -97,6 +97,7 @@ fn setup(number: u64) -> Request {
         kind: ConfigurationType::Scratch,
         access: vec![access],
         write_window: None,
+        policies: None,
     };
     Request::Setup(Setup {
         token: number.to_string(),

@@ -45,6 +45,7 @@ fn setup(number: u64) -> Event {
         kind: ConfigurationType::Scratch,
         access: vec![access],
         write_window: None,
+        policies: None,
     };
     let setup = Setup {
         token: number.to_string(),

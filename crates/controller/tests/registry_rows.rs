@@ -118,6 +118,7 @@ fn setup(number: u8) -> Request {
             kind: ConfigurationType::Scratch,
             access: vec![access(AccessMode::Striped), access(AccessMode::Private)],
             write_window: None,
+            policies: None,
         }),
         attach: Vec::new(),
         stages: Vec::new(),

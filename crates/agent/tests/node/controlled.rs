@@ -94,6 +94,7 @@ impl Cluster {
             kind: ConfigurationType::Scratch,
             access: vec![scene::access(mode)],
             write_window: None,
+            policies: None,
         };
         Request::Setup(Setup {
             token: token.into(),
@@ -565,6 +566,7 @@ fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
         kind: ConfigurationType::Scratch,
         access: vec![scene::access(AccessMode::Striped)],
         write_window: None,
+        policies: None,
     };
     let label = "space".to_owned();
     let instance = InstanceId(accepted(Request::CreateInstance { session, label, space }));

@@ -2,6 +2,7 @@
 
 use crate::dwstat::object::Object;
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use forebay_model::limits::Policy;
 use std::path::PathBuf;
 
 /// Manage the burst buffer: pools and nodes for operators, sessions with their space for everybody.
@@ -116,6 +117,38 @@ pub struct Instance {
     /// Its first configurations: stripe, private or both. Others are made with create configuration.
     #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "stripe")]
     pub access_mode: Vec<Mode>,
+    /// Seconds in which no more may be written to it than its multiplier allows [default with a multiplier: a day].
+    #[arg(long, value_name = "SECONDS")]
+    pub write_window_length: Option<u64>,
+    /// So many times its size may be written in that time [default with a length: 10].
+    #[arg(long, value_name = "N")]
+    pub write_window_multiplier: Option<u64>,
+    /// What happens at a limit: write_window, file_size or file_count = log, error or both. Others than operators can
+    /// only add to what the pool says.
+    #[arg(long, value_name = "LIMIT=WHAT", value_delimiter = ',', value_parser = policy)]
+    pub policy: Vec<(Limit, Policy)>,
+}
+
+/// A limit that has a policy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Limit {
+    /// More is written within the write window than allowed.
+    WriteWindow,
+    /// A file grows beyond the largest size.
+    FileSize,
+    /// More files are created than allowed.
+    FileCount,
+}
+
+fn policy(word: &str) -> Result<(Limit, Policy), String> {
+    let limit = |name: &str| match name {
+        "write_window" => Some(Limit::WriteWindow),
+        "file_size" => Some(Limit::FileSize),
+        "file_count" => Some(Limit::FileCount),
+        _ => None,
+    };
+    let found = word.split_once('=').and_then(|(name, what)| limit(name).zip(Policy::of_name(what)));
+    found.ok_or_else(|| "limits are write_window, file_size and file_count; = log, error or both".to_owned())
 }
 
 /// How nodes are chosen.

@@ -3,10 +3,11 @@
 use super::args::*;
 use forebay_controller::cluster::Request;
 use forebay_controller::cluster::request::{ObjectId, Space, Stage as StageRequest};
-use forebay_controller::request::{AccessRequest, StageDirection, StageKind};
+use forebay_controller::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::allocate;
 use forebay_model::capacity::{Capacity, CapacityError, parse_bytes};
 use forebay_model::ids::*;
+use forebay_model::limits::{InstancePolicies, Policy, WINDOW_LENGTH_S, WINDOW_MULTIPLIER};
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -102,8 +103,31 @@ fn space(instance: &Instance) -> Result<Space, RequestError> {
         },
         kind: ConfigurationType::Scratch,
         access: instance.access_mode.iter().map(|mode| access(*mode)).collect(),
-        write_window: None,
+        write_window: window(instance),
+        policies: policies(&instance.policy),
     })
+}
+
+/// The write window, if one of its two parts is named; the other one is the usual then.
+fn window(instance: &Instance) -> Option<WindowRequest> {
+    let (length_s, multiplier) = (instance.write_window_length, instance.write_window_multiplier);
+    (length_s.is_some() || multiplier.is_some()).then(|| WindowRequest {
+        length_s: length_s.unwrap_or(WINDOW_LENGTH_S),
+        multiplier: multiplier.unwrap_or(WINDOW_MULTIPLIER),
+    })
+}
+
+/// What happens at the limits, if anything is said of it; the rest is refused then.
+fn policies(asked: &[(Limit, Policy)]) -> Option<InstancePolicies> {
+    let mut policies = InstancePolicies::default();
+    for (limit, policy) in asked {
+        match limit {
+            Limit::WriteWindow => policies.write_window = *policy,
+            Limit::FileSize => policies.file_size = *policy,
+            Limit::FileCount => policies.file_count = *policy,
+        }
+    }
+    (!asked.is_empty()).then_some(policies)
 }
 
 fn access(mode: Mode) -> AccessRequest {
@@ -261,6 +285,22 @@ mod tests {
         let Ok(Request::CreateConfiguration { instance, kind, access }) = made(line) else { panic!() };
         assert_eq!((instance, kind), (InstanceId(8), ConfigurationType::Scratch));
         assert_eq!((access.mode, access.max_files), (AccessMode::Striped, Some(9)));
+        let limits = "create instance --label a --capacity 1GiB --session 7 --write-window-multiplier 3 --policy write_window=log,file_size=both";
+        let Ok(Request::CreateInstance { space, .. }) = made(limits) else { panic!() };
+        assert_eq!(space.write_window, Some(WindowRequest { length_s: WINDOW_LENGTH_S, multiplier: 3 }));
+        let policies = InstancePolicies {
+            write_window: Policy::Log,
+            file_size: Policy::Both,
+            ..InstancePolicies::default()
+        };
+        assert_eq!(space.policies, Some(policies));
+        for wrong in ["write_window", "write_window=warn", "files=log"] {
+            let line = format!("create instance --label a --capacity 1GiB --session 7 --policy {wrong}");
+            assert!(
+                Arguments::try_parse_from(["dwcli"].into_iter().chain(line.split(' '))).is_err(),
+                "{wrong}"
+            );
+        }
         assert!(made("create activation --session 7 --configuration 9").is_ok());
         assert_eq!(
             made("create activation --mount /m --session 7 --configuration 9"),

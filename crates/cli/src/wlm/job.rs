@@ -117,6 +117,7 @@ fn space(counted: &PoolSize, written: Option<AllocationRequest>) -> Result<Optio
         kind: written.kind,
         access: written.access,
         write_window: written.write_window,
+        policies: None,
     }))
 }
 

@@ -75,6 +75,7 @@ pub fn request(call: &call::CreatePersistent, group: u32) -> Result<CreatePersis
             kind: named.allocation.kind,
             access: named.allocation.access,
             write_window: named.allocation.write_window,
+            policies: None,
         },
     })
 }

@@ -3,8 +3,8 @@
 //! The granules are taken by writing the fragments' rows, in the same step that dealt them, so nothing is given twice.
 
 use super::limits::*;
-use super::refusal::Refusal;
-use super::request::Space;
+use super::refusal::{Refusal, Role};
+use super::request::{Caller, Space};
 use super::row::*;
 use super::step::Step;
 use super::word::{check_word, shown};
@@ -12,7 +12,7 @@ use crate::request::{AccessRequest, WindowRequest};
 use forebay_model::allocate::{allocate, allocate_nodes};
 use forebay_model::capacity::Capacity;
 use forebay_model::ids::*;
-use forebay_model::limits::{WINDOW_LENGTH_MAX_S, WINDOW_MULTIPLIER_MAX};
+use forebay_model::limits::{InstancePolicies, Policy, WINDOW_LENGTH_MAX_S, WINDOW_MULTIPLIER_MAX};
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::pool::{bytes_of, granules_for};
 use forebay_model::state::ObjectState;
@@ -28,6 +28,7 @@ pub(super) struct Plan {
     kind: ConfigurationType,
     access: Vec<AccessRequest>,
     write_window: Option<WindowRequest>,
+    policies: InstancePolicies,
 }
 
 impl Step<'_> {
@@ -58,7 +59,28 @@ impl Step<'_> {
         let shares = dealt.iter().map(share).collect::<Result<_, Refusal>>()?;
         let (kind, access) = (space.kind, space.access.clone());
         let (pool, bytes, write_window) = (pool.name.clone(), size(granules)?, space.write_window);
-        Ok(Plan { pool, granules, bytes, shares, kind, access, write_window })
+        let policies = space.policies.unwrap_or_else(|| self.state.settings.policies_of(&pool));
+        Ok(Plan { pool, granules, bytes, shares, kind, access, write_window, policies })
+    }
+
+    /// Judges whether somebody who is no operator may have these policies: what the pool refuses or logs stays so.
+    pub fn check_policies(&self, caller: Caller, space: &Space) -> Result<(), Refusal> {
+        let Some(asked) = space.policies.filter(|_| !self.state.settings.is_operator(caller.uid)) else {
+            return Ok(());
+        };
+        let of_pool = self.state.settings.policies_of(&self.pool_named(space.pool.as_deref())?.name);
+        let keeps =
+            |asked: Policy, least: Policy| asked.refuses() >= least.refuses() && asked.logs() >= least.logs();
+        let pairs = [
+            (asked.write_window, of_pool.write_window),
+            (asked.file_size, of_pool.file_size),
+            (asked.file_count, of_pool.file_count),
+        ];
+        if pairs.into_iter().all(|(asked, least)| keeps(asked, least)) {
+            return Ok(());
+        }
+        let what = "policies that let through, or do not log, what those of the pool do".to_owned();
+        Err(Refusal::NotAllowed { uid: caller.uid, what, role: Role::Operators })
     }
 
     fn pool_named(&self, name: Option<&str>) -> Result<&PoolRow, Refusal> {
@@ -80,7 +102,6 @@ impl Step<'_> {
     ) -> InstanceId {
         let id = InstanceId(self.state.draw(|counters| &mut counters.instances));
         let state = ObjectState::CREATING;
-        let policies = self.state.settings.policies_of(&plan.pool);
         self.state.insert(Row::Instance(InstanceRow {
             id,
             state,
@@ -94,7 +115,7 @@ impl Step<'_> {
             label,
             public,
             write_window: plan.write_window,
-            policies,
+            policies: plan.policies,
         }));
         for (node, granules, bytes) in plan.shares {
             let fragment = FragmentId(self.state.draw(|counters| &mut counters.fragments));

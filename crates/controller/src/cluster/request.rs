@@ -7,6 +7,7 @@ use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
 use forebay_model::ids::*;
+use forebay_model::limits::InstancePolicies;
 use forebay_model::objects::ConfigurationType;
 use serde::{Deserialize, Serialize};
 
@@ -231,6 +232,9 @@ pub struct Space {
     /// `None`: as much may be written as anybody likes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_window: Option<WindowRequest>,
+    /// What happens at the limits; `None`: what the pool says. Who is no operator can only make it stricter.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub policies: Option<InstancePolicies>,
 }
 
 /// A staging.

@@ -181,6 +181,7 @@ fn space(bytes: u64, modes: &[AccessMode]) -> Space {
         kind: ConfigurationType::Scratch,
         access: modes.iter().map(access).collect(),
         write_window: None,
+        policies: None,
     }
 }
 

@@ -108,6 +108,7 @@ impl Step<'_> {
                 limit: MAX_INSTANCES_PER_SESSION,
             });
         }
+        self.check_policies(caller, space)?;
         let plan = self.plan(space)?;
         let id = self.make_instance(&session, plan, label, false);
         self.touch(session.id);

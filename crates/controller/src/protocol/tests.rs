@@ -25,6 +25,7 @@ fn space() -> Space {
         kind: ConfigurationType::Scratch,
         access: vec![access],
         write_window: None,
+        policies: None,
     }
 }
 

@@ -233,5 +233,13 @@ pub fn space(granules: u64, mode: AccessMode) -> Space {
     let access = vec![AccessRequest { mode, max_file_size: None, max_files: None, client_cache: false }];
     let capacity = Capacity::Bytes(Bytes(granules * crate::world::GRANULARITY - 7));
     let kind = ConfigurationType::Scratch;
-    Space { capacity, pool: None, strategy: Strategy::Bandwidth, kind, access, write_window: None }
+    Space {
+        capacity,
+        pool: None,
+        strategy: Strategy::Bandwidth,
+        kind,
+        access,
+        write_window: None,
+        policies: None,
+    }
 }

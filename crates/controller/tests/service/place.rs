@@ -103,6 +103,7 @@ pub fn setup(token: &str) -> Request {
         kind: ConfigurationType::Scratch,
         access: vec![access],
         write_window: None,
+        policies: None,
     };
     let stage = |direction, name: &str| Stage {
         direction,

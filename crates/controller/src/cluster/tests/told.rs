@@ -184,6 +184,24 @@ fn a_mount_names_the_storage_node_that_did_not_come() {
 }
 
 #[test]
+fn who_is_no_operator_can_only_add_to_the_policies_of_the_pool() {
+    let mut cluster = Cluster::new();
+    let create = Request::CreateSession { token: "mine".into(), owner: ALICE, group: 100, hosts: Vec::new() };
+    let Ok(Answer::Accepted { id: session, .. }) = cluster.get(ALICE, create) else { panic!() };
+    let mut asked = |uid: u32, label: &str, write_window: Policy| {
+        let policies = InstancePolicies { write_window, ..InstancePolicies::default() };
+        let space = Space { policies: Some(policies), ..space(1, &[AccessMode::Striped]) };
+        let (session, label) = (SessionId(session), label.to_owned());
+        let made = cluster.get(uid, Request::CreateInstance { session, label, space });
+        let rows = cluster.state.tables().instances.values().last().map(|row| row.policies.write_window);
+        made.map(|_| rows)
+    };
+    assert_eq!(asked(ALICE, "a", Policy::Both), Ok(Some(Policy::Both)));
+    assert!(matches!(asked(ALICE, "b", Policy::Log), Err(Refusal::NotAllowed { uid: ALICE, .. })));
+    assert_eq!(asked(OPERATOR, "c", Policy::Log), Ok(Some(Policy::Log)));
+}
+
+#[test]
 fn file_servers_are_told_the_policies_of_their_pool() {
     let policies = InstancePolicies { file_count: Policy::Log, ..InstancePolicies::default() };
     let mut cluster = Cluster::new();
