@@ -9,6 +9,7 @@ mod fuse;
 mod leaks;
 mod ordinary;
 mod plain;
+mod role_program;
 mod roles;
 mod scene;
 

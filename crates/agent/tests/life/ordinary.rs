@@ -4,7 +4,7 @@
 //! `/dev/fuse` has the mode that udev gives it (0666): machines without udev keep it closed.
 
 use crate::scene::{CONFIGURATION, INSTANCE, Scene};
-use crate::{leaks, roles};
+use crate::{leaks, role_program, roles};
 use forebay_agent::{Serving, Unmounted};
 use forebay_model::units::{Bytes, MIB};
 use std::fs::{self, File};
@@ -31,7 +31,7 @@ fn run(part: &str) {
     // The build directory may be closed to others.
     fs::copy(std::env::current_exe().unwrap(), scene.path("life")).unwrap();
     chown(scene.root(), Some(NOBODY), Some(NOBODY)).unwrap();
-    let program = roles::script(scene.root(), &scene.path("life"));
+    let program = role_program::script(scene.root(), &scene.path("life"), roles::WORDS);
     let device = scene.path("device");
     fs::create_dir(&device).unwrap();
     let output = Command::new("unshare")

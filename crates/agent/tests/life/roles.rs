@@ -1,8 +1,6 @@
-//! Other processes of a test, all of them this program run again.
-//!
-//! A shell script in the scene starts the test program with the one test [`play`] and says in the environment which role
-//! to play; the arguments (with the scene's path among them, by which left-over processes are found) come along.
+//! Other processes of a test, all of them this program run again: see [`crate::role_program`].
 
+use crate::role_program::{ARGUMENTS, script};
 use crate::scene::{CONFIGURATION, INSTANCE, Scene};
 use forebay_agent::Serving;
 use std::ffi::OsString;
@@ -10,31 +8,14 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio, Termination};
 
-const ARGUMENTS: &str = "FOREBAY_TEST_ARGUMENTS";
+/// An instance process's other words would be options of a test program.
+pub const WORDS: (&str, &str) = ("$1 $2 $3 $4", "");
 /// Line with which a role says how far it is.
 const REACHED: &str = "reached ";
 
 /// A program that does what `forebay` would do with the arguments of an instance process.
 pub fn instance_program(root: &Path) -> PathBuf {
-    script(root, &std::env::current_exe().unwrap())
-}
-
-/// The same with a copy of this program.
-pub fn script(root: &Path, me: &Path) -> PathBuf {
-    let script = root.join("role.sh");
-    if !script.exists() {
-        let text = format!(
-            "#!/bin/sh\nexec env {ARGUMENTS}=\"$1 $2 $3 $4\" {} --exact roles::play --nocapture --ignored --test-threads 1 {}\n",
-            me.display(),
-            root.display()
-        );
-        // Written by a process of its own: a file that is open for writing cannot be run, and a child forked by another
-        // test at this moment would inherit it.
-        let write = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
-        let written = Command::new("sh").args(["-c", write, "sh", &text]).arg(&script).status().unwrap();
-        assert!(written.success());
-    }
-    script
+    script(root, &std::env::current_exe().unwrap(), WORDS)
 }
 
 /// The entry of all roles. As a test of its own it does nothing.

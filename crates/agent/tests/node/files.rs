@@ -2,7 +2,7 @@
 
 use crate::leaks;
 use crate::scene::*;
-use forebay_agent::daemon::StorageKind;
+use forebay_agent::daemon::{Serving, StorageKind};
 use forebay_controller::request::WindowRequest;
 use forebay_model::ids::{ActivationId, InstanceId};
 use forebay_model::limits::{InstancePolicies, Policy};
@@ -132,15 +132,11 @@ fn limits_are_kept_as_the_policies_say() {
         configurations[0].access.max_files = Some(2);
         configurations[0].access.max_file_size = Some(Bytes(MIB));
         for number in STORAGE {
-            let serving = forebay_agent::daemon::Serving {
-                fragment: fragment(INSTANCE, number),
-                instance: INSTANCE,
-                owner: OWNER.0,
-                group: OWNER.1,
-                fragments: &scene.parts(INSTANCE),
-                configurations: &configurations,
+            let parts = scene.parts(INSTANCE);
+            let serving = Serving {
                 write_window: Some(WindowRequest { length_s: 86_400, multiplier: 1 }),
                 policies: InstancePolicies { write_window: policy, file_size: policy, file_count: policy },
+                ..serving(INSTANCE, number, (&parts, &configurations))
             };
             let node = scene.node(number);
             node.make_fragment(fragment(INSTANCE, number), INSTANCE, Bytes(4 * MIB), OWNER.0).unwrap();
@@ -178,16 +174,8 @@ fn a_configuration_that_comes_later_disturbs_nobody() {
     let scene = Scene::new(StorageKind::Directory);
     let set_up = |configurations: &[forebay_controller::cluster::effect::Use]| {
         for number in STORAGE {
-            let serving = forebay_agent::daemon::Serving {
-                fragment: fragment(INSTANCE, number),
-                instance: INSTANCE,
-                owner: OWNER.0,
-                group: OWNER.1,
-                fragments: &scene.parts(INSTANCE),
-                configurations,
-                write_window: None,
-                policies: Default::default(),
-            };
+            let parts = scene.parts(INSTANCE);
+            let serving = serving(INSTANCE, number, (&parts, configurations));
             let node = scene.node(number);
             let bytes = forebay_model::units::Bytes(SIZE);
             node.make_fragment(fragment(INSTANCE, number), INSTANCE, bytes, OWNER.0).unwrap();

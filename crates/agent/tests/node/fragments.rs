@@ -102,17 +102,8 @@ fn what_cannot_be_is_refused() {
         "it was begun: its remains are the controller's to remove"
     );
     node.remove_fragment(fragment(INSTANCE, 0)).unwrap();
-    let serving = forebay_agent::daemon::Serving {
-        fragment: fragment(INSTANCE, 0),
-        instance: INSTANCE,
-        owner: 1,
-        group: 1,
-        fragments: &scene.parts(INSTANCE),
-        configurations: &uses(),
-        write_window: None,
-        policies: Default::default(),
-    };
-    let error = node.serve(&serving, &secrets(INSTANCE)).unwrap_err();
+    let (parts, uses) = (scene.parts(INSTANCE), uses());
+    let error = node.serve(&serving(INSTANCE, 0, (&parts, &uses)), &secrets(INSTANCE)).unwrap_err();
     assert!(matches!(error, TaskError::NotHere { .. }), "{error}");
     scene.assert_disks_are_empty();
 }

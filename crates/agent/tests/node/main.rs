@@ -5,6 +5,8 @@
 
 #[path = "../life/leaks.rs"]
 mod leaks;
+#[path = "../life/role_program.rs"]
+mod role_program;
 
 mod controlled;
 mod crash;

@@ -1,29 +1,15 @@
-//! Other processes of a test, all of them this program run again.
+//! Other processes of a test, all of them this program run again: see [`crate::role_program`].
 
+use crate::role_program::{ARGUMENTS, script};
 use crate::scene::Scene;
 use std::ffi::OsString;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio, Termination};
 
-const ARGUMENTS: &str = "FOREBAY_TEST_ARGUMENTS";
-
 /// A program that does what `forebay` would do with the arguments of an agent's process.
 pub fn program(root: &Path) -> PathBuf {
-    let script = root.join("role.sh");
-    if !script.exists() {
-        let text = format!(
-            "#!/bin/sh\nexec env {ARGUMENTS}=\"$*\" {} --exact roles::play --nocapture --ignored --test-threads 1 {} \"$@\"\n",
-            std::env::current_exe().unwrap().display(),
-            root.display()
-        );
-        // Written by a process of its own: a file that is open for writing cannot be run, and a child forked by another
-        // test at this moment would inherit it.
-        let write = "printf %s \"$1\" > \"$2\" && chmod 755 \"$2\"";
-        let written = Command::new("sh").args(["-c", write, "sh", &text]).arg(&script).status().unwrap();
-        assert!(written.success());
-    }
-    script
+    script(root, &std::env::current_exe().unwrap(), ("$*", "\"$@\""))
 }
 
 /// The entry of all roles. As a test of its own it does nothing.

@@ -132,17 +132,8 @@ impl Scene {
     }
 
     pub fn serve(&self, instance: InstanceId, number: u64) {
-        let serving = Serving {
-            fragment: fragment(instance, number),
-            instance,
-            owner: OWNER.0,
-            group: OWNER.1,
-            fragments: &self.parts(instance),
-            configurations: &uses(),
-            write_window: None,
-            policies: InstancePolicies::default(),
-        };
-        self.node(number).serve(&serving, &secrets(instance)).unwrap();
+        let (parts, uses) = (self.parts(instance), uses());
+        self.node(number).serve(&serving(instance, number, (&parts, &uses)), &secrets(instance)).unwrap();
     }
 
     /// Removes what [`Scene::set_up`] made.
@@ -235,6 +226,24 @@ fn free_port() -> u16 {
 
 pub fn fragment(instance: InstanceId, number: u64) -> FragmentId {
     FragmentId(instance.0 * 10 + number)
+}
+
+/// How an instance is served by a node, as [`OWNER`]'s and without limits.
+pub fn serving<'a>(
+    instance: InstanceId,
+    number: u64,
+    (fragments, configurations): (&'a [Part], &'a [Use]),
+) -> Serving<'a> {
+    Serving {
+        fragment: fragment(instance, number),
+        instance,
+        owner: OWNER.0,
+        group: OWNER.1,
+        fragments,
+        configurations,
+        write_window: None,
+        policies: InstancePolicies::default(),
+    }
 }
 
 pub fn access(mode: AccessMode) -> AccessRequest {
