@@ -144,8 +144,117 @@ impl Striped {
         })
     }
 
-    /// What was written is on disk afterwards.
+    /// What was written is on disk afterwards. Shares that can do it without this thread do so at the same time. An error says that
+    /// it may not be; it is that of the first share with one.
     pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
-        self.shares.iter().try_for_each(|share| share.sync(data_only))
+        if let [only] = &*self.shares {
+            return only.sync(data_only);
+        }
+        let begun: Vec<_> = self.shares.iter().map(|share| share.begin_sync(data_only)).collect();
+        // What was begun is ended before anything else is asked: nobody holds a connection while he waits for another.
+        let ended: Vec<_> = begun.into_iter().map(|begun| begun.and_then(|end| end())).collect();
+        let mut done = Ok(());
+        for (share, ended) in self.shares.iter().zip(ended) {
+            done = done.and(ended.unwrap_or_else(|| share.sync(data_only)));
+        }
+        done
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::turns::Turns;
+    use forebay_model::layout::Layout;
+    use forebay_wire::EndOfSync;
+    use std::sync::{Arc, Mutex};
+
+    /// What a sync that is begun comes to; `None`: none is begun.
+    type Outcome = Option<Option<Result<()>>>;
+
+    struct Noted {
+        name: usize,
+        outcome: Outcome,
+        notes: Arc<Mutex<Vec<(&'static str, usize)>>>,
+    }
+
+    impl Noted {
+        fn note(&self, what: &'static str) {
+            self.notes.lock().unwrap().push((what, self.name));
+        }
+    }
+
+    impl Share for Noted {
+        fn read(&self, _spans: &[Span], _buffer: &mut [u8]) -> Result<bool> {
+            unreachable!("only synced")
+        }
+
+        fn write(&self, _spans: &[Span], _buffer: &[u8]) -> Result<usize> {
+            unreachable!("only synced")
+        }
+
+        fn fallocate(&self, _substripe: u32, _range: Range<u64>, _mode: FallocateMode) -> Result<()> {
+            unreachable!("only synced")
+        }
+
+        fn cut(&self, _substripe: u32, _length: u64) -> Result<()> {
+            unreachable!("only synced")
+        }
+
+        fn seek(&self, _substripe: u32, _offset: u64, _what: SeekWhat) -> Result<Option<u64>> {
+            unreachable!("only synced")
+        }
+
+        fn sync(&self, _data_only: bool) -> Result<()> {
+            self.note("sync");
+            Ok(())
+        }
+
+        fn begin_sync(&self, _data_only: bool) -> Option<EndOfSync<'_>> {
+            let outcome = self.outcome?;
+            self.note("begin");
+            Some(Box::new(move || {
+                self.note("end");
+                outcome
+            }))
+        }
+    }
+
+    /// Syncs a file over shares with these outcomes; returns what it said, and what was done in which order.
+    fn synced(outcomes: &[Outcome]) -> (Result<()>, Vec<(&'static str, usize)>) {
+        let notes = Arc::<Mutex<Vec<_>>>::default();
+        let share = |(name, outcome): (usize, &Outcome)| {
+            Arc::new(Noted { name, outcome: *outcome, notes: notes.clone() }) as Arc<dyn Share>
+        };
+        let shares: Box<[_]> = outcomes.iter().enumerate().map(share).collect();
+        let count = outcomes.len() as u32;
+        let layout = Layout::new(4096, count, 0, 1, count).unwrap();
+        let done = Striped { turns: Turns::default(), layout, shares }.sync(true);
+        let notes = notes.lock().unwrap().clone();
+        (done, notes)
+    }
+
+    #[test]
+    fn shares_are_synced_at_the_same_time_and_none_is_left_out() {
+        let good = Some(Some(Ok(())));
+        let (done, notes) = synced(&[good, None, Some(None), good]);
+        assert_eq!(done, Ok(()));
+        let begun = [("begin", 0), ("begin", 2), ("begin", 3)];
+        let ended = [("end", 0), ("end", 2), ("end", 3)];
+        let others = [("sync", 1), ("sync", 2)];
+        assert_eq!(notes, [&begun[..], &ended, &others].concat());
+        assert_eq!(synced(&[good]).1, [("sync", 0)], "one share needs no second way");
+    }
+
+    #[test]
+    fn what_fails_is_said_whatever_else_succeeds() {
+        let good = Some(Some(Ok(())));
+        let bad = |error| Some(Some(Err(error)));
+        for outcomes in [[bad(FsError::NoSpace), good, None], [good, None, bad(FsError::NoSpace)]] {
+            let (done, notes) = synced(&outcomes);
+            assert_eq!(done, Err(FsError::NoSpace));
+            assert_eq!(notes.iter().filter(|(what, _)| *what != "begin").count(), 3, "{notes:?}");
+        }
+        assert_eq!(synced(&[bad(FsError::Stale), bad(FsError::NoSpace)]).0, Err(FsError::Stale));
     }
 }

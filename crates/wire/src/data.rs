@@ -103,6 +103,9 @@ pub trait DataService: Send + Sync {
     fn sync(&self) -> Result<()>;
 }
 
+/// Waits for the end of what [`Share::begin_sync`] began.
+pub type EndOfSync<'a> = Box<dyn FnOnce() -> Option<Result<()>> + 'a>;
+
 /// The substripe files of one file on one fragment.
 ///
 /// Writers of disjoint ranges run in parallel. Whoever cuts or punches sees to it that nobody writes the same file at
@@ -136,6 +139,13 @@ pub trait Share: Send + Sync {
 
     /// What was written, and the names of the substripe files, is on disk afterwards.
     fn sync(&self, data_only: bool) -> Result<()>;
+
+    /// Begins a sync, if that takes no wait; `None`: it was not begun. What comes back waits for its end, and says `None` if it
+    /// came to nothing and is to be asked for by [`Share::sync`]. Until then who has it asks nothing else of any service.
+    fn begin_sync(&self, data_only: bool) -> Option<EndOfSync<'_>> {
+        let _ = data_only;
+        None
+    }
 
     /// A descriptor of the only substripe file, made if it is not there, for somebody who reads and writes it himself as
     /// long as the share is held. `None` where that would count something wrongly, or there are several.

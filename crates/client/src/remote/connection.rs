@@ -250,6 +250,22 @@ impl Connection {
         }
     }
 
+    /// Sends a request; its reply is to be read before anything else is sent.
+    pub(crate) fn send(&mut self, kind: u16, body: &[u8]) -> io::Result<u64> {
+        let header = self.header(kind, Flags::default(), body, &[]);
+        self.write(&header, body, &[], &[])?;
+        Ok(self.last_request)
+    }
+
+    /// Waits for the reply to what was sent; it carries nothing.
+    pub(crate) fn end(&mut self, number: u64) -> Result<Reply, Broken> {
+        let reply = self.reply(number, &mut Sink::Nothing)?;
+        match self.filled - self.taken {
+            0 => Ok(reply),
+            bytes => Err(DecodeError::Trailing { bytes }.into()),
+        }
+    }
+
     fn reply(&mut self, to: u64, sink: &mut Sink<'_, '_>) -> Result<Reply, Broken> {
         let header = self.receive(sink)?;
         let reply = Reply::decode(header.kind, &self.body)?;

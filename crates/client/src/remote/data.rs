@@ -11,8 +11,8 @@ use super::tickets::Tickets;
 use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, SPANS_MAX};
 use forebay_wire::{
-    DataService, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError, Listing, Result,
-    SeekWhat, Share, Span, Ticket, Window,
+    DataService, EndOfSync, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError, Listing,
+    Result, SeekWhat, Share, Span, Ticket, Window,
 };
 use std::collections::HashMap;
 use std::io::IoSliceMut;
@@ -315,6 +315,21 @@ impl Share for RemoteShare {
         let covered = self.unsynced.sync_begins();
         let life = self.server.order_in(&DataRequest::SyncShare { file, substripes, ticket, data_only })?;
         self.unsynced.synced(covered, life)
+    }
+
+    fn begin_sync(&self, data_only: bool) -> Option<EndOfSync<'_>> {
+        let (file, substripes, ticket) = (self.file, self.substripes, self.server.ticket(self.file).ok()?);
+        let request = DataRequest::SyncShare { file, substripes, ticket, data_only };
+        let covered = self.unsynced.sync_begins();
+        let begun = self.server.link.begin(&request)?;
+        // Nothing comes of it when the connection breaks: a sync can be asked for twice.
+        Some(Box::new(move || {
+            Some(match begun.end()? {
+                Ok((Reply::Done, life)) => self.unsynced.synced(covered, life),
+                Ok(_) => Err(NOT_UNDERSTOOD),
+                Err(error) => Err(error),
+            })
+        }))
     }
 }
 

@@ -118,6 +118,41 @@ pub(crate) struct Link {
     rejoin: OnceLock<Arc<dyn Rejoin>>,
 }
 
+/// A request that was sent, and whose reply is to be waited for. Who has one asks nothing of any link until it is ended or
+/// dropped; dropped, it costs the lane its connection.
+pub(crate) struct Begun<'a> {
+    taken: Taken<'a>,
+    number: u64,
+    is_ended: bool,
+}
+
+impl Begun<'_> {
+    /// Waits for the reply, and says in which life of the session it was given; what the server says has failed is the error.
+    /// `None`: the connection broke, and the request may have been carried out.
+    pub(crate) fn end(mut self) -> Option<Result<(Reply, Life)>> {
+        let number = self.number;
+        let connection = self.taken.lane.as_mut().and_then(|lane| lane.connection.as_mut())?;
+        let life = connection.terms.life();
+        let reply = connection.end(number);
+        self.is_ended = matches!(&reply, Ok(reply) if !matches!(reply, Reply::Malformed { .. }));
+        match reply {
+            Ok(Reply::Failed { error }) => Some(Err(error)),
+            Ok(Reply::Unsupported { .. }) => Some(Err(FsError::Unsupported)),
+            Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => Some(Err(NOT_UNDERSTOOD)),
+            Ok(reply) => Some(Ok((reply, life))),
+            Err(Broken::Connection(_)) => None,
+        }
+    }
+}
+
+impl Drop for Begun<'_> {
+    fn drop(&mut self) {
+        if let Some(lane) = self.taken.lane.as_mut().filter(|_| !self.is_ended) {
+            lane.connection = None;
+        }
+    }
+}
+
 /// A lane that is given back when dropped.
 struct Taken<'a> {
     link: &'a Link,
@@ -398,15 +433,30 @@ impl Link {
         now.duration_since(lost.since) >= self.session.timeouts().unreachable
     }
 
+    /// Takes a free lane that has a connection, if there is one.
+    fn take_connected(&self) -> Option<Taken<'_>> {
+        let mut lanes = self.lanes();
+        let connected = lanes.free.iter().rposition(|lane| lane.connection.is_some())?;
+        let lane = lanes.free.swap_remove(connected);
+        Some(Taken { link: self, lane: Some(lane) })
+    }
+
+    /// Sends a request that can be repeated, without waiting for anything. `None`: no connection is free, or it broke.
+    pub(crate) fn begin(&self, request: &DataRequest) -> Option<Begun<'_>> {
+        let mut taken = self.take_connected()?;
+        let lane = taken.lane.as_mut()?;
+        let kind = lane.encode(Ask::Data(request));
+        let sent = lane.connection.as_mut()?.send(kind, &lane.body);
+        if sent.is_err() {
+            lane.connection = None;
+        }
+        let number = sent.ok()?;
+        Some(Begun { taken, number, is_ended: false })
+    }
+
     /// Asks over a free connection, if there is one, and waits no longer than this.
     pub(crate) fn ask_in_passing(&self, ask: Ask<'_>, within: Duration) {
-        let lane = {
-            let mut lanes = self.lanes();
-            let connected = lanes.free.iter().rposition(|lane| lane.connection.is_some());
-            connected.map(|at| lanes.free.swap_remove(at))
-        };
-        let Some(lane) = lane else { return };
-        let mut taken = Taken { link: self, lane: Some(lane) };
+        let Some(mut taken) = self.take_connected() else { return };
         let lane = taken.lane.as_mut().expect("a lane until it is given back");
         let kind = lane.encode(ask);
         if let Some(mut connection) = lane.connection.take()
