@@ -30,7 +30,7 @@ const SEED: &str = "FOREBAY_SIMULATION_SEED";
 /// How many other seeds are to be played.
 const RUNS: &str = "FOREBAY_SIMULATION_RUNS";
 /// Seeds that are always played.
-const ALWAYS: std::ops::Range<u64> = 1..241;
+const ALWAYS: std::ops::Range<u64> = 1..201;
 /// One seed in so many plays machines that lose their power, and disks that are full.
 const POWER_OF: u64 = 2;
 /// Others, if nobody says how many.
