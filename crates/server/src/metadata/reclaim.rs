@@ -175,6 +175,15 @@ impl Tree {
         self.unlinked.is_some() && self.is_left.load(SeqCst)
     }
 
+    /// A file without a name is left to the next start. One that was replaced while nobody had it open, and somebody its number, is not
+    /// among those that can be claimed: nothing leads to its content any more but the walk.
+    pub(super) fn left_unlinked(&self, ino: Ino) {
+        let is_there = |unlinked| stat_at(unlinked, OsStr::new(&name_of(ino))).is_ok();
+        if !self.unlinked.as_ref().is_some_and(is_there) {
+            self.home.walk_next_time();
+        }
+    }
+
     /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
     pub fn end_claims(&self) -> Result<u64> {
         self.unsettled().claims_are_over();
@@ -206,3 +215,6 @@ impl Tree {
         Ok(removed)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -276,7 +276,7 @@ impl LocalStub {
     /// Removes the content of a file without a name. Nobody else holds the stub.
     fn purge(&self) {
         if self.tree.leaves_unlinked() {
-            return;
+            return self.tree.left_unlinked(self.ino);
         }
         self.tree.forget_unlinked(self.ino);
         match self.annotation().striped {

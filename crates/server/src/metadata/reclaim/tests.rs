@@ -1,0 +1,86 @@
+//! What is left of files without a name when a home of several fragments ends.
+
+use crate::deeds::Deed;
+use crate::local::{Limits, NamespaceSpec};
+use crate::metadata::Tree;
+use crate::node::{NodeInstance, NodeSpec, SpaceRule};
+use forebay_model::layout::LayoutChoice;
+use forebay_wire::{
+    Caller, DataService, FileId, FileKind, Ino, MetadataService, NewObject, Placement, RenameMode, Span,
+    Stub as _,
+};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+const SERVERS: u32 = 2;
+const STRIPE_BYTES: u64 = 4096;
+
+fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
+    let nodes = [0, 1].map(|position| {
+        let root = directory.join(position.to_string());
+        let space = SpaceRule::Hard;
+        NodeInstance::open(&NodeSpec { root, instance: "ab".into(), space, position, servers: SERVERS })
+            .unwrap()
+    });
+    let layout = LayoutChoice {
+        stripe_size: Some(STRIPE_BYTES),
+        stripe_count: Some(SERVERS),
+        first_server: Some(0),
+        substripes: Some(1),
+    };
+    let spec = NamespaceSpec { name: "c1".into(), layout, limits: Limits::default() };
+    let data = nodes.each_ref().map(|node| node.data("c1").unwrap() as Arc<dyn DataService>);
+    (nodes[0].tree(&spec, data.to_vec()).unwrap(), nodes)
+}
+
+/// Makes a file with content on both servers, closed.
+fn make(tree: &Arc<Tree>, nodes: &[Arc<NodeInstance>], name: &str) -> FileId {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let object = NewObject {
+        caller: Caller { uid, gid, pid: 1 },
+        mode: FileKind::Regular.mode_bits() | 0o644,
+        rdev: 0,
+    };
+    let (attr, stub) = tree.create(Ino::ROOT, OsStr::new(name), &object, &Deed::UNNOTED).unwrap();
+    let Placement::Striped { file, .. } = stub.placement() else { panic!("{name} is not striped") };
+    for node in nodes {
+        let spans = [Span { substripe: 0, offset: 0, at: 0, len: STRIPE_BYTES as usize }];
+        node.data("c1").unwrap().share(file, 1).write(&spans, &[7; STRIPE_BYTES as usize]).unwrap();
+    }
+    stub.was_written(STRIPE_BYTES * u64::from(SERVERS)).unwrap();
+    drop(stub);
+    tree.table().forget(attr.ino, 1);
+    file
+}
+
+fn contents(directory: &Path, file: FileId) -> Vec<PathBuf> {
+    let of = |position: u32| {
+        directory.join(position.to_string()).join("ns/c1/data").join(crate::data::substripe_path(file, 0))
+    };
+    (0..SERVERS).map(of).filter(|path| path.exists()).collect()
+}
+
+#[test]
+fn a_replaced_file_whose_number_is_held_leaves_nothing_when_the_server_ends() {
+    let directory = tempfile::tempdir().unwrap();
+    [0, 1].map(|position| std::fs::create_dir(directory.path().join(position.to_string())).unwrap());
+    let (tree, nodes) = open(directory.path());
+    let (old, new) = (make(&tree, &nodes, "old"), make(&tree, &nodes, "new"));
+    // A kernel knows the number of the old one, and nobody has it open.
+    let held = tree.lookup(Ino::ROOT, OsStr::new("old")).unwrap();
+    let names = [(Ino::ROOT, OsStr::new("new")), (Ino::ROOT, OsStr::new("old"))];
+    tree.rename(names[0], names[1], RenameMode::Replace, &Deed::UNNOTED).unwrap();
+    tree.leave();
+    // The sessions end after that, and with them what they hold.
+    MetadataService::forget(&*tree, held.ino, 1);
+    drop(tree);
+    nodes.map(|node| node.close().unwrap());
+
+    let (tree, nodes) = open(directory.path());
+    tree.sweep().unwrap();
+    drop(tree);
+    nodes.map(|node| node.close().unwrap());
+    assert_eq!(contents(directory.path(), new).len(), SERVERS as usize);
+    assert_eq!(contents(directory.path(), old), Vec::<PathBuf>::new());
+}
