@@ -58,6 +58,11 @@ impl Holders {
         holders
     }
 
+    /// All could be seen, and nobody is there.
+    pub(crate) fn is_nobody(&self) -> bool {
+        *self == Holders::default()
+    }
+
     /// Both together.
     pub(crate) fn and(mut self, other: Holders) -> Holders {
         self.processes.extend(other.processes);

@@ -11,11 +11,18 @@ use rustix::mount::UnmountFlags;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Type of our mounts in the mount table.
 const KIND: &str = "fuse.dwfs";
 /// The program that unmounts for users other than root.
 const HELPER: &str = "fusermount3";
+
+/// How long a mount that nobody is seen to use may still be in use: the kernel lets go of what was closed a moment ago, with requests
+/// over io_uring a little after the close has returned.
+const SETTLED_WITHIN: Duration = Duration::from_secs(1);
+/// Between two attempts.
+const PAUSE: Duration = Duration::from_millis(5);
 
 /// Unmounts; with `lazy` also what is in use.
 pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), NodeError> {
@@ -30,11 +37,18 @@ pub fn unmount(mountpoint: &Path, lazy: bool) -> Result<(), NodeError> {
     if dead {
         return Ok(());
     }
-    match remove(&point, lazy) {
-        Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
-            Err(NodeError::InUse { holders: Holders::of_mount(&point), path: point })
+    let begin = Instant::now();
+    loop {
+        match remove(&point, lazy) {
+            Err(error) if error.raw_os_error() == Some(Errno::BUSY.raw_os_error()) => {
+                let holders = Holders::of_mount(&point);
+                if !holders.is_nobody() || begin.elapsed() >= SETTLED_WITHIN {
+                    return Err(NodeError::InUse { holders, path: point });
+                }
+                std::thread::sleep(PAUSE);
+            }
+            done => return done.map_err(|source| failed(&point, source)),
         }
-        done => done.map_err(|source| failed(&point, source)),
     }
 }
 
