@@ -7,6 +7,7 @@ use crate::config::PoolOptions;
 use crate::doctor::command::Doctor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_agent::Serving;
+use forebay_agent::node::IoUring;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -278,14 +279,20 @@ pub struct Mount {
     /// Let other users in, as their rights allow [default for root].
     #[arg(long)]
     pub allow_other: bool,
-    /// Take requests over /dev/fuse also where they could come over io_uring, which root switches on for the machine.
-    #[arg(long)]
-    pub no_io_uring: bool,
+    /// Requests over io_uring instead of /dev/fuse: never, where root has switched that on (if-on), or switched on for the
+    /// machine by this command (switch-on, as root).
+    #[arg(long, value_name = "WHEN", default_value = "if-on", value_parser = io_uring)]
+    pub io_uring: IoUring,
     /// How the process in the background is started.
     #[arg(long, hide = true, conflicts_with_all = ["background", "foreground"])]
     pub detached: bool,
     /// An empty directory.
     pub mountpoint: PathBuf,
+}
+
+fn io_uring(word: &str) -> Result<IoUring, String> {
+    let known = IoUring::WORDS.into_iter().find(|(known, _)| *known == word);
+    known.map(|(_, value)| value).ok_or_else(|| "expected never, if-on or switch-on".to_owned())
 }
 
 /// `forebay umount`

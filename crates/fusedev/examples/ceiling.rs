@@ -116,8 +116,6 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().collect();
     let [_, directory, mib] = &arguments[..] else { return Err("usage: ceiling DIRECTORY MIB".into()) };
     let nothing = Nothing::new(mib.parse::<u64>()? * MIB);
-    // As Forebay does when it mounts as root; where it cannot be, requests come over the device as well.
-    let _ = std::fs::write("/sys/module/fuse/parameters/enable_uring", "Y");
     let device = device::open()?;
     let data = format!("fd={},rootmode=40000,user_id=0,group_id=0,allow_other", device.as_raw_fd());
     let data = CString::new(data)?;

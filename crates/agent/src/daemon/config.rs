@@ -8,7 +8,7 @@
 //!
 //! [mounts]
 //! holders = "kill"                    # what still uses a mount at the end of a job; "leave" lets it go on
-//! io_uring = true                     # switch the kernel's requests over io_uring on, and use them (Linux 6.18)
+//! io_uring = "if-on"                  # requests over io_uring where root has switched that on; "switch-on", "never"
 //!
 //! [storage]                           # a node that gives space; without it, it only mounts
 //! pool = "wlm_pool"
@@ -31,7 +31,7 @@ use crate::error::AgentError;
 use crate::fragment::image::Room;
 use crate::fragment::volume;
 use crate::node::document::Document;
-use crate::node::{Endpoint, NodeError};
+use crate::node::{Endpoint, IoUring, NodeError};
 use forebay_model::capacity::format::exact;
 use forebay_model::units::Bytes;
 use serde::Deserialize;
@@ -68,8 +68,8 @@ pub struct AgentConfig {
     pub state: PathBuf,
     /// What is done about processes that use a mount that is to go.
     pub holders: Holding,
-    /// Whether mounts take their requests over io_uring where they can.
-    pub io_uring: bool,
+    /// Whether mounts take their requests over io_uring.
+    pub io_uring: IoUring,
     /// What it gives, if anything.
     pub storage: Option<StorageConfig>,
 }
@@ -141,7 +141,8 @@ struct AgentToml {
 struct MountsToml {
     #[serde(default)]
     holders: Holding,
-    io_uring: Option<bool>,
+    #[serde(default)]
+    io_uring: IoUring,
 }
 
 #[derive(Deserialize)]
@@ -176,7 +177,7 @@ impl AgentConfig {
             registry: registry.unwrap_or_else(|| REGISTRY_DEFAULT.to_owned()),
             state: state.unwrap_or_else(|| STATE_DEFAULT.into()),
             holders: file.mounts.holders,
-            io_uring: file.mounts.io_uring.unwrap_or(true),
+            io_uring: file.mounts.io_uring,
             storage: file.storage.map(|storage| self::storage(document, &storage)).transpose()?,
         })
     }
@@ -193,7 +194,7 @@ impl AgentConfig {
             Holding::Kill => "kill",
             Holding::Leave => "leave",
         };
-        let _ = writeln!(text, "\n[mounts]\nholders = {holders:?}\nio_uring = {}", self.io_uring);
+        let _ = writeln!(text, "\n[mounts]\nholders = {holders:?}\nio_uring = {:?}", self.io_uring.word());
         if let Some(storage) = &self.storage {
             storage.render(&mut text);
         }
@@ -390,7 +391,7 @@ state = "/var/lib/agent"
 
 [mounts]
 holders = "leave"
-io_uring = false
+io_uring = "never"
 
 [storage]
 pool = "wlm_pool"
@@ -413,7 +414,7 @@ grace_s = 31
         let config = parse(WHOLE).unwrap();
         let storage = config.storage.clone().unwrap();
         assert_eq!((config.holders, storage.kind), (Holding::Leave, StorageKind::Directory));
-        assert!(!config.io_uring);
+        assert_eq!(config.io_uring, IoUring::Never);
         assert_eq!((storage.capacity, storage.grace.as_secs()), (Bytes(1_600_000_000_000), 31));
         assert_eq!(storage.address.to_string(), "nid00003:7070");
         for text in [
@@ -458,7 +459,7 @@ grace_s = 31
             ("cluster1", "", "line 3: registry = "),
             ("/var/lib/agent", "agent", "line 4: state = agent: an absolute path"),
             ("leave", "shoot", "line 7"),
-            ("io_uring = false", "io_uring = 3", "line 8"),
+            ("never", "now", "line 8"),
             ("\"directory\"\ncap", "\"tape\"\ncap", "line 13"),
             ("\"directory\"\ncap", "\"lvm\"\ncap", "line 13: kind = lvm: it needs volume_group"),
             (

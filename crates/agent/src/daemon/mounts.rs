@@ -19,7 +19,7 @@ use super::worker::{self, Role, note, say_ready};
 use crate::error::AgentError;
 use crate::mount_table;
 use crate::mounting;
-use crate::node::{ClientMount, InstanceFile, MountWishes};
+use crate::node::{ClientMount, InstanceFile, IoUring, MountWishes};
 use crate::process::lifelock::{self, LifeLock};
 use forebay_controller::cluster::effect::Target;
 use forebay_model::ids::{ActivationId, InstanceId};
@@ -51,7 +51,7 @@ struct MountRecord {
     source: String,
     /// As the configuration was.
     #[serde(default)]
-    no_io_uring: bool,
+    io_uring: IoUring,
 }
 
 /// The mounts of a node.
@@ -60,7 +60,7 @@ pub(super) struct Mounts<'a> {
     pub node: &'a str,
     pub program: &'a Path,
     pub holders: Holding,
-    pub io_uring: bool,
+    pub io_uring: IoUring,
 }
 
 impl Mounts<'_> {
@@ -80,7 +80,7 @@ impl Mounts<'_> {
             instance: target.instance,
             path: path.clone(),
             source: targets::mount_source(target, home),
-            no_io_uring: !self.io_uring,
+            io_uring: self.io_uring,
         };
         let is_up = self.is_up(&record)?;
         targets::write_client(&directory, self.node, target, token)?;
@@ -232,7 +232,7 @@ pub(super) fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     let mounted = ClientMount::start(
         &file,
         &record.path,
-        MountWishes { allow_other: true, no_io_uring: record.no_io_uring },
+        MountWishes { allow_other: true, io_uring: record.io_uring },
     )?;
     say_ready();
     let (unmounter, servers) = (mounted.unmounter(), mounted.servers());

@@ -11,6 +11,7 @@ use forebay_client::Volume;
 use forebay_client::remote::{Attached, Notices};
 use forebay_fuse::{CachePolicy, KernelCache, MountOptions, Mounted, Unmounter};
 use forebay_wire::{Ino, Moved, Secret};
+use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -25,14 +26,37 @@ const THREADS: usize = 16;
 /// How often the home is told what was read and written.
 const REPORT_EVERY: Duration = Duration::from_secs(1);
 
+/// Whether a mount takes its requests over io_uring instead of `/dev/fuse`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum IoUring {
+    /// Not at all.
+    Never,
+    /// Where root has switched the kernel's side on.
+    #[default]
+    IfOn,
+    /// It is switched on for the machine, as far as we may ([`forebay_fuse::io_uring`]).
+    SwitchOn,
+}
+
+impl IoUring {
+    /// Its words, in the order of the variants.
+    pub const WORDS: [(&'static str, IoUring); 3] =
+        [("never", IoUring::Never), ("if-on", IoUring::IfOn), ("switch-on", IoUring::SwitchOn)];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
+        IoUring::WORDS[self as usize].0
+    }
+}
+
 /// What a caller may choose about a mount.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct MountWishes {
     /// Let other users in. Always so for root.
     pub allow_other: bool,
-    /// Take requests over `/dev/fuse` also where they could come over io_uring, which is faster and which root switches on
-    /// for the machine ([`forebay_fuse::io_uring`]).
-    pub no_io_uring: bool,
+    /// How requests come.
+    pub io_uring: IoUring,
 }
 
 /// See the module.
@@ -91,8 +115,8 @@ impl ClientMount {
             Cache::CloseToOpen => CachePolicy::CloseToOpen,
         };
         options.threads = options.threads.max(THREADS);
-        options.io_uring = !wishes.no_io_uring;
-        if options.io_uring {
+        options.io_uring = wishes.io_uring != IoUring::Never;
+        if wishes.io_uring == IoUring::SwitchOn {
             forebay_fuse::io_uring::switch_on();
         }
         let volume = Volume::new(attached.metadata.clone(), attached.data.clone());

@@ -22,7 +22,7 @@ mod server_config;
 mod sweeper;
 mod umount;
 
-pub use client::{ClientMount, MountWishes, Servers, status, status_with};
+pub use client::{ClientMount, IoUring, MountWishes, Servers, status, status_with};
 pub use endpoint::{Endpoint, EndpointError};
 pub use error::NodeError;
 pub use fsck::{CheckedInstance, checked_instances};

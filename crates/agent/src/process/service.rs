@@ -238,8 +238,6 @@ impl Service {
         let mut options = MountOptions::named(self.record.description.label.clone());
         // Root serves whoever the permissions let in; another user may only serve themselves.
         options.allow_other = rustix::process::geteuid().is_root();
-        // For mounts over several fragments; a user finds it as root has left it.
-        forebay_fuse::io_uring::switch_on();
         options.passthrough = self.record.serving == Serving::Fuse { passthrough: true };
         options
     }

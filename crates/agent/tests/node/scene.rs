@@ -97,7 +97,7 @@ impl Scene {
             controller: None,
             registry: "test".into(),
             state: self.path(&format!("state{number}")),
-            io_uring: true,
+            io_uring: Default::default(),
             holders: Holding::Kill,
             storage,
         }

@@ -412,7 +412,7 @@ impl Deployment {
         std::os::unix::fs::chown(&point, Some(who.uid), Some(who.gid)).expect("we are root");
         let description = description.to_str().expect("plain path");
         let mut words = vec!["mount", "--instance", description, point.to_str().expect("plain path")];
-        words.extend((!self.shape.io_uring).then_some("--no-io-uring"));
+        words.extend(["--io-uring", if self.shape.io_uring { "switch-on" } else { "never" }]);
         let command = self.forebay(&words);
         self.launch(self.client(client), command, who)
     }

@@ -64,7 +64,9 @@ fn contents(directory: &Path, file: FileId) -> Vec<PathBuf> {
 #[test]
 fn a_replaced_file_whose_number_is_held_leaves_nothing_when_the_server_ends() {
     let directory = tempfile::tempdir().unwrap();
-    [0, 1].map(|position| std::fs::create_dir(directory.path().join(position.to_string())).unwrap());
+    for position in 0..SERVERS {
+        std::fs::create_dir(directory.path().join(position.to_string())).unwrap();
+    }
     let (tree, nodes) = open(directory.path());
     let (old, new) = (make(&tree, &nodes, "old"), make(&tree, &nodes, "new"));
     // A kernel knows the number of the old one, and nobody has it open.
@@ -75,12 +77,12 @@ fn a_replaced_file_whose_number_is_held_leaves_nothing_when_the_server_ends() {
     // The sessions end after that, and with them what they hold.
     MetadataService::forget(&*tree, held.ino, 1);
     drop(tree);
-    nodes.map(|node| node.close().unwrap());
+    nodes.into_iter().for_each(|node| node.close().unwrap());
 
     let (tree, nodes) = open(directory.path());
     tree.sweep().unwrap();
     drop(tree);
-    nodes.map(|node| node.close().unwrap());
+    nodes.into_iter().for_each(|node| node.close().unwrap());
     assert_eq!(contents(directory.path(), new).len(), SERVERS as usize);
     assert_eq!(contents(directory.path(), old), Vec::<PathBuf>::new());
 }
