@@ -274,16 +274,18 @@ impl Tree {
         self.created.fetch_sub(1, Relaxed);
     }
 
-    /// Removes the substripe files of a file that has no stub any more. What cannot be removed is left to the walk at
-    /// the next open.
-    fn purge(&self, file: FileId, layout: Layout) {
+    /// Removes the substripe files of a file that has no stub any more, and had this length. What cannot be removed is left to the
+    /// walk at the next open.
+    fn purge(&self, file: FileId, layout: Layout, length: u64) {
         self.unsettled().gone(file);
         if self.bare().end(file) {
             return;
         }
-        // A power cut may bring the name back as long as its going is not on disk; then it is to have its content.
+        // A power cut may bring the name back as long as its going is not on disk; then it is to have its content. One without a
+        // length has none, where nobody but us writes and nothing is written in place.
+        let is_empty = length == 0 && self.sharing == Sharing::Sole && layout.substripes() > 1;
         let is_elsewhere = (0..layout.stripe_count()).any(|slot| layout.server(slot) != self.home.position);
-        if is_elsewhere && self.fragment().sync_names().is_err() {
+        if is_elsewhere && !is_empty && self.fragment().sync_names().is_err() {
             self.home.walk_next_time();
             return;
         }

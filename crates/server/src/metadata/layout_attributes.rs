@@ -139,7 +139,8 @@ impl Tree {
             }
         };
         if let Some((file, layout)) = old {
-            self.purge(file, layout);
+            // Only an empty file gets another layout.
+            self.purge(file, layout, 0);
         }
         Ok(())
     }

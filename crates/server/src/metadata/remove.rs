@@ -30,6 +30,8 @@ pub(super) struct Remains {
     /// Held so that the last close does not happen under the lock.
     _open: Option<Arc<LocalStub>>,
     striped: Option<(FileId, Layout)>,
+    /// Length of a striped file.
+    length: u64,
     /// Bytes of an inline file that the meter has to forget.
     inline: u64,
     /// Objects that were kept and had to go.
@@ -146,14 +148,15 @@ impl Tree {
             return Ok(Remains { _open: open, ..Remains::default() });
         }
         let inline = if object.annotation.striped.is_none() { counted(&object.stat) } else { 0 };
-        Ok(Remains { striped: object.annotation.striped, inline, ..Remains::default() })
+        let length = object.stat.st_size as u64;
+        Ok(Remains { striped: object.annotation.striped, length, inline, ..Remains::default() })
     }
 
     /// Removes the content of a file whose last name is gone.
     pub(super) fn clear(&self, remains: Remains) {
         drop(remains.gone);
         if let Some((file, layout)) = remains.striped {
-            self.purge(file, layout);
+            self.purge(file, layout, remains.length);
         }
         if remains.inline > 0 && self.fragment().meter.counts() {
             self.fragment().meter.settle(remains.inline, 0, 0);

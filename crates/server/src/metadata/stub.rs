@@ -280,7 +280,7 @@ impl LocalStub {
         }
         self.tree.forget_unlinked(self.ino);
         match self.annotation().striped {
-            Some((file, layout)) => self.tree.purge(file, layout),
+            Some((file, layout)) => self.tree.purge(file, layout, self.size.load(SeqCst)),
             None if self.tree.fragment().meter.counts() => {
                 let held = self.accounting.held();
                 let held = held.or_else(|| rustix::fs::fstat(&self.fd).ok().map(|stat| counted(&stat)));
