@@ -214,8 +214,23 @@ fn is_dot(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 
-/// Visits every name of a regular file in a tree. Iterative: users make deep trees.
+/// Visits every name of a regular file in a tree.
 fn each_stub(root: OwnedFd, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Result<()>) -> Result<()> {
+    let found = find_name(root, &mut |directory, name, stat| {
+        if FileKind::from_mode(stat.st_mode) == Some(FileKind::Regular) {
+            visit(directory, name, stat)?;
+        }
+        Ok(None::<()>)
+    });
+    found.map(drop)
+}
+
+/// Visits every name in a tree until one comes to something, a directory before what is in it. Iterative, with one open descriptor
+/// for each level: users make deep trees.
+pub(crate) fn find_name<T>(
+    root: OwnedFd,
+    visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Result<Option<T>>,
+) -> Result<Option<T>> {
     let list = |directory: OwnedFd| Dir::new(directory).map_err(host("list a directory"));
     let mut open = vec![list(root)?];
     while let Some(entries) = open.last_mut() {
@@ -230,17 +245,17 @@ fn each_stub(root: OwnedFd, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) 
         }
         let directory = entries.fd().map_err(host("list a directory"))?;
         let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(host("stat"))?;
-        match FileKind::from_mode(stat.st_mode) {
-            Some(FileKind::Directory) => {
-                let next = rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())
-                    .map_err(host("open a directory"))?;
-                open.push(list(next)?);
-            }
-            Some(FileKind::Regular) => visit(directory, name, &stat)?,
-            _ => {}
+        let found = visit(directory, name, &stat)?;
+        if found.is_some() {
+            return Ok(found);
+        }
+        if FileKind::from_mode(stat.st_mode) == Some(FileKind::Directory) {
+            let next = rustix::fs::openat(directory, name, DIRECTORY, Mode::empty())
+                .map_err(host("open a directory"))?;
+            open.push(list(next)?);
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// Returns whether it is the first name of its file.

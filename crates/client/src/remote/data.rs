@@ -6,7 +6,7 @@
 use super::connection::Sink;
 use super::direct::Direct;
 use super::held::Life;
-use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience};
+use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, done};
 use super::tickets::Tickets;
 use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, SPANS_MAX};
@@ -63,17 +63,12 @@ impl Server {
     }
 
     fn order_in(&self, request: &DataRequest) -> Result<Life> {
-        match self.ask_in(request, &[])? {
-            (Reply::Done, life) => Ok(life),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        let (reply, life) = self.ask_in(request, &[])?;
+        done(reply).map(|()| life)
     }
 
     fn order(&self, request: &DataRequest) -> Result<()> {
-        match self.ask(request, &[], &mut Sink::Nothing)? {
-            Reply::Done => Ok(()),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        self.order_in(request).map(drop)
     }
 
     fn shares(&self) -> MutexGuard<'_, HashMap<FileId, Weak<RemoteShare>>> {
@@ -324,11 +319,11 @@ impl Share for RemoteShare {
         let begun = self.server.link.begin(&request)?;
         // Nothing comes of it when the connection breaks: a sync can be asked for twice.
         Some(Box::new(move || {
-            Some(match begun.end()? {
-                Ok((Reply::Done, life)) => self.unsynced.synced(covered, life),
-                Ok(_) => Err(NOT_UNDERSTOOD),
-                Err(error) => Err(error),
-            })
+            let ended = begun.end()?;
+            Some(
+                ended
+                    .and_then(|(reply, life)| done(reply).and_then(|()| self.unsynced.synced(covered, life))),
+            )
         }))
     }
 }

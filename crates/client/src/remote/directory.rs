@@ -8,7 +8,7 @@
 use super::connection::Sink;
 use super::held::Life;
 use super::home::Home;
-use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::validity::Moment;
 use forebay_wire::message::{Credentials, Entry, MetadataRequest, Reply};
 use forebay_wire::{Attr, DirEntry, Directory, FsError, Ino, Result};
@@ -176,10 +176,7 @@ impl Directory for RemoteDirectory {
     fn sync(&self, data_only: bool) -> Result<()> {
         let mut state = self.state();
         let request = |handle| MetadataRequest::SyncDir { handle, data_only };
-        match self.ask(&mut state, request, &mut Sink::Nothing)? {
-            Reply::Done => Ok(()),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        done(self.ask(&mut state, request, &mut Sink::Nothing)?)
     }
 }
 

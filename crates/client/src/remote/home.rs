@@ -14,7 +14,7 @@ use super::credentials::Groups;
 use super::fresh::Fresh;
 use super::held::{Held, Life, OpenedFile};
 use super::lacking::Lacking;
-use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin};
+use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin, done};
 use super::recent::Recent;
 use super::session::Session;
 use super::showings::Showings;
@@ -158,10 +158,7 @@ impl Home {
 
     /// Asks for something that is done or not.
     pub(crate) fn order(&self, request: &MetadataRequest) -> Result<()> {
-        match self.ask(request)? {
-            Reply::Done => Ok(()),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        done(self.ask(request)?)
     }
 
     /// Asks for attributes.

@@ -118,6 +118,25 @@ pub(crate) struct Link {
     rejoin: OnceLock<Arc<dyn Rejoin>>,
 }
 
+/// What a reply says of something that is done or not.
+pub(crate) fn done(reply: Reply) -> Result<()> {
+    match reply {
+        Reply::Done => Ok(()),
+        _ => Err(NOT_UNDERSTOOD),
+    }
+}
+
+/// Whether a connection goes on, and what it has answered: `None` where it broke, and the request may have been carried out.
+fn outcome(answer: std::result::Result<Reply, Broken>) -> (bool, Option<Result<Reply>>) {
+    match answer {
+        Ok(Reply::Failed { error }) => (true, Some(Err(error))),
+        Ok(Reply::Unsupported { .. }) => (true, Some(Err(FsError::Unsupported))),
+        Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => (false, Some(Err(NOT_UNDERSTOOD))),
+        Ok(reply) => (true, Some(Ok(reply))),
+        Err(Broken::Connection(_)) => (false, None),
+    }
+}
+
 /// A request that was sent, and whose reply is to be waited for. Who has one asks nothing of any link until it is ended or
 /// dropped; dropped, it costs the lane its connection.
 pub(crate) struct Begun<'a> {
@@ -133,15 +152,9 @@ impl Begun<'_> {
         let number = self.number;
         let connection = self.taken.lane.as_mut().and_then(|lane| lane.connection.as_mut())?;
         let life = connection.terms.life();
-        let reply = connection.end(number);
-        self.is_ended = matches!(&reply, Ok(reply) if !matches!(reply, Reply::Malformed { .. }));
-        match reply {
-            Ok(Reply::Failed { error }) => Some(Err(error)),
-            Ok(Reply::Unsupported { .. }) => Some(Err(FsError::Unsupported)),
-            Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => Some(Err(NOT_UNDERSTOOD)),
-            Ok(reply) => Some(Ok((reply, life))),
-            Err(Broken::Connection(_)) => None,
-        }
+        let (goes_on, outcome) = outcome(connection.end(number));
+        self.is_ended = goes_on;
+        outcome.map(|reply| reply.map(|reply| (reply, life)))
     }
 }
 
@@ -313,21 +326,19 @@ impl Link {
                 others.extend(more);
                 reply
             });
-            match answer {
-                Ok(Reply::Failed { error }) => return Err(error),
-                Ok(Reply::Unsupported { .. }) => return Err(FsError::Unsupported),
-                Ok(Reply::Malformed { .. }) | Err(Broken::Protocol(_)) => {
-                    lane.connection = None;
-                    return Err(NOT_UNDERSTOOD);
-                }
+            let (goes_on, outcome) = outcome(answer);
+            if !goes_on {
+                lane.connection = None;
+            }
+            match outcome {
                 // It was on its way while another thread found the server started anew and claimed what was held then:
                 // what this gives was not claimed, and is asked for again.
-                Ok(_) if gives(ask) && rejoin.is_some_and(|rejoin| rejoin.is_over(life)) => {
+                Some(Ok(_)) if gives(ask) && rejoin.is_some_and(|rejoin| rejoin.is_over(life)) => {
                     others.clear();
                     lane.connection = None;
                 }
-                Ok(reply) => return Ok((reply, life)),
-                Err(Broken::Connection(_)) => lane.connection = None,
+                Some(outcome) => return outcome.map(|reply| (reply, life)),
+                None => {}
             }
             if let Sink::Descriptors(descriptors) = sink {
                 descriptors.clear();

@@ -326,10 +326,7 @@ impl MetadataService for RemoteMetadata {
     }
 
     fn report(&self, moved: Moved) -> Result<()> {
-        match self.home.ask(&MetadataRequest::Report { moved })? {
-            Reply::Done => Ok(()),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        self.home.order(&MetadataRequest::Report { moved })
     }
 
     fn sync(&self) -> Result<()> {

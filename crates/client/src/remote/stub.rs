@@ -9,7 +9,7 @@
 use super::connection::Sink;
 use super::held::Life;
 use super::home::Home;
-use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::showings::Quiet;
 use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
@@ -93,10 +93,7 @@ impl RemoteStub {
     }
 
     fn order(&self, request: &MetadataRequest) -> Result<()> {
-        match self.ask(request, &[], &mut Sink::Nothing)? {
-            Reply::Done => Ok(()),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        done(self.ask(request, &[], &mut Sink::Nothing)?)
     }
 }
 
@@ -175,10 +172,9 @@ impl Stub for RemoteStub {
     fn sync(&self, data_only: bool) -> Result<()> {
         let covered = self.unsynced.sync_begins();
         let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
-        match self.ask_in(&request, &[], &mut Sink::Nothing)? {
-            (Reply::Done, life) => self.unsynced.synced(covered, life),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        let (reply, life) = self.ask_in(&request, &[], &mut Sink::Nothing)?;
+        done(reply)?;
+        self.unsynced.synced(covered, life)
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {
@@ -226,10 +222,7 @@ impl Stub for RemoteStub {
 
     fn fallocate(&self, offset: u64, length: u64, mode: FallocateMode) -> Result<()> {
         let request = MetadataRequest::FallocateInline { handle: self.handle, offset, length, mode };
-        match self.change(&request, &[])? {
-            Reply::Done => Ok(()),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        done(self.change(&request, &[])?)
     }
 
     fn seek(&self, offset: u64, what: SeekWhat) -> Result<Option<u64>> {

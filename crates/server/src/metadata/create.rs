@@ -70,6 +70,20 @@ impl Tree {
         Ok(deed.alone(Intent::of(what, ino, parent, name)))
     }
 
+    /// A new object is there: it is told to the table, and written down before anybody sees it.
+    fn made(
+        &self,
+        making: Alone<'_>,
+        parent: Ino,
+        place: &Place,
+        stat: &Stat,
+        annotation: Annotation,
+    ) -> Result<Attr> {
+        let attr = self.found(parent, &place.directory, &place.name, stat, annotation)?;
+        making.done([attr.ino.0, 0, 0, 0]);
+        Ok(attr)
+    }
+
     pub(crate) fn mknod(
         &self,
         parent: Ino,
@@ -113,9 +127,7 @@ impl Tree {
             self.set_mode_of_new(&place, stat, object.mode & 0o7777)
         };
         let stat = finish().map_err(|error| undo(&place, AtFlags::empty(), error))?;
-        let attr = self.found(parent, &place.directory, name, &stat, Annotation::default())?;
-        making.done([attr.ino.0, 0, 0, 0]);
-        Ok(attr)
+        self.made(making, parent, &place, &stat, Annotation::default())
     }
 
     pub(crate) fn mkdir(
@@ -146,9 +158,7 @@ impl Tree {
             Ok((self.set_mode_of_new(&place, stat, stub_mode | inherited)?, annotation))
         };
         let (stat, annotation) = finish().map_err(|error| undo(&place, AtFlags::REMOVEDIR, error))?;
-        let attr = self.found(parent, &place.directory, name, &stat, annotation)?;
-        making.done([attr.ino.0, 0, 0, 0]);
-        Ok(attr)
+        self.made(making, parent, &place, &stat, annotation)
     }
 
     pub(crate) fn symlink(
@@ -168,9 +178,7 @@ impl Tree {
         let place = Place { directory, name: name.to_owned() };
         let stat = self.set_owner_of_new(&place, caller);
         let stat = stat.map_err(|error| undo(&place, AtFlags::empty(), error))?;
-        let attr = self.found(parent, &place.directory, name, &stat, Annotation::default())?;
-        making.done([attr.ino.0, 0, 0, 0]);
-        Ok(attr)
+        self.made(making, parent, &place, &stat, Annotation::default())
     }
 
     pub(crate) fn create(

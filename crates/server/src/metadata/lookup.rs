@@ -334,12 +334,7 @@ impl Tree {
         Ok(blocks)
     }
 
-    /// The object of a name, for who made it.
-    pub(crate) fn lookup_made(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
-        self.lookup(parent, name)
-    }
-
-    pub(super) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
+    pub(crate) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
         check_name(name)?;
         let before = self.settlings();
         let (attr, annotation) = {

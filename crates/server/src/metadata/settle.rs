@@ -22,9 +22,10 @@ use super::xattr::{digest, has};
 use crate::deeds::{Deeds, Intent, SessionDeeds, Values, What};
 use crate::fragment::DIRECTORY;
 use crate::host::host;
+use crate::recover::find_name;
 use forebay_wire::message::SessionId;
 use forebay_wire::{FileKind, FsError, Ino, Result};
-use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags};
+use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
 use std::ffi::{CStr, OsStr};
@@ -145,39 +146,12 @@ impl Tree {
     }
 }
 
-/// Looks for a number in a tree. Iterative, with one open descriptor for each level: users make deep trees.
+/// Looks for a number in a tree.
 fn find_below(root: OwnedFd, ino: Ino) -> Result<Option<OwnedFd>> {
-    let list = |directory: OwnedFd| Dir::new(directory).map_err(host("list a directory"));
-    let mut open = vec![list(root)?];
-    while let Some(entries) = open.last_mut() {
-        let Some(entry) = entries.next() else {
-            open.pop();
-            continue;
-        };
-        let entry = entry.map_err(host("list a directory"))?;
-        let name = entry.file_name();
-        if matches!(name.to_bytes(), b"." | b"..") {
-            continue;
-        }
-        let directory = entries.fd().map_err(host("list a directory"))?;
-        let is_directory = match entry.file_type() {
-            FileType::Unknown => is_directory(directory, name)?,
-            known => known == FileType::Directory,
-        };
-        if entry.ino() == ino.0 {
-            return open_object(directory, name, is_directory).map(Some);
-        }
-        if is_directory {
-            let next = rustix::fs::openat(directory, name, DIRECTORY, Mode::empty());
-            open.push(list(next.map_err(host("open directory"))?)?);
-        }
-    }
-    Ok(None)
-}
-
-fn is_directory(directory: BorrowedFd<'_>, name: &CStr) -> Result<bool> {
-    let stat = rustix::fs::statat(directory, name, AtFlags::SYMLINK_NOFOLLOW).map_err(host("stat"))?;
-    Ok(FileKind::from_mode(stat.st_mode) == Some(FileKind::Directory))
+    find_name(root, &mut |directory, name, stat| {
+        let is_directory = FileKind::from_mode(stat.st_mode) == Some(FileKind::Directory);
+        (stat.st_ino == ino.0).then(|| open_object(directory, name, is_directory)).transpose()
+    })
 }
 
 fn open_object(directory: BorrowedFd<'_>, name: &CStr, is_directory: bool) -> Result<OwnedFd> {

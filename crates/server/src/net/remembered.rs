@@ -40,7 +40,7 @@ pub(crate) fn answer(asking: &Asking<'_>, request: &MetadataRequest, values: Val
 
 /// What was made, with a reference, if it still has its name.
 fn made(asking: &Asking<'_>, parent: Ino, name: &Name, ino: u64) -> Result<Attr> {
-    let attr = match asking.home.hosted.metadata.lookup_made(parent, name.as_os_str()) {
+    let attr = match asking.home.hosted.metadata.lookup(parent, name.as_os_str()) {
         Err(FsError::NotFound) => return Err(FsError::Stale),
         attr => attr?,
     };

@@ -122,12 +122,15 @@ fn answer(
             Ok(Turn::Make(_)) if home.is_closing() => return None,
             Ok(Turn::Make(making)) => {
                 let deed = home.deed(session, once, kind);
-                let past = session.deeds.as_ref().map_or(Past::Unknown, |deeds| deeds.past(once, kind));
+                let past = match (&session.deeds, header.flags.repeated) {
+                    (_, false) => Past::Never,
+                    (Some(deeds), true) => deeds.past(once, kind),
+                    (None, true) => Past::Unknown,
+                };
                 // Where it is not written down whether an earlier server made it, nobody knows but the tree.
                 let is_lost = making.is_first && (once.sequence > 1 || session.came_back);
                 let spare = &mut Vec::new();
                 let answer = match past {
-                    _ if !header.flags.repeated => asking(false, None, deed).carry_out(request, spare),
                     Past::Done(values) => asking(false, None, deed).remember(&request, values),
                     Past::Begun(values) => asking(false, Some(values), deed).carry_out(request, spare),
                     Past::Never => asking(false, None, deed).carry_out(request, spare),
