@@ -216,7 +216,7 @@ fn is_dot(name: &CStr) -> bool {
 
 /// Visits every name of a regular file in a tree.
 fn each_stub(root: OwnedFd, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Result<()>) -> Result<()> {
-    let found = find_name(root, &mut |directory, name, stat| {
+    let found = find_name(root, |directory, name, stat| {
         if FileKind::from_mode(stat.st_mode) == Some(FileKind::Regular) {
             visit(directory, name, stat)?;
         }
@@ -229,7 +229,7 @@ fn each_stub(root: OwnedFd, visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) 
 /// for each level: users make deep trees.
 pub(crate) fn find_name<T>(
     root: OwnedFd,
-    visit: &mut dyn FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Result<Option<T>>,
+    mut visit: impl FnMut(BorrowedFd<'_>, &CStr, &Stat) -> Result<Option<T>>,
 ) -> Result<Option<T>> {
     let list = |directory: OwnedFd| Dir::new(directory).map_err(host("list a directory"));
     let mut open = vec![list(root)?];

@@ -148,7 +148,7 @@ impl Tree {
 
 /// Looks for a number in a tree.
 fn find_below(root: OwnedFd, ino: Ino) -> Result<Option<OwnedFd>> {
-    find_name(root, &mut |directory, name, stat| {
+    find_name(root, |directory, name, stat| {
         let is_directory = FileKind::from_mode(stat.st_mode) == Some(FileKind::Directory);
         (stat.st_ino == ino.0).then(|| open_object(directory, name, is_directory)).transpose()
     })
