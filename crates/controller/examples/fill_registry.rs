@@ -56,6 +56,7 @@ fn cluster(nodes: u64, instances: u64) -> Result<State, Box<dyn std::error::Erro
         workload_managers: BTreeSet::new(),
         mount_root: "/mnt/dw".into(),
         policies: Default::default(),
+        space_by_hand: forebay_controller::cluster::SpaceByHand::Unlimited,
         pools: vec![(POOL.into(), Bytes(GIB))],
         // No agent is lost while jobs begin.
         lost_after_s: i64::try_from(instances * BETWEEN_JOBS_S)? + limits::LOST_AFTER_S,

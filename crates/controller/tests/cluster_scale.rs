@@ -26,6 +26,7 @@ fn settings() -> Settings {
         mount_root: "/mnt/dw".into(),
         pools: vec![("wlm_pool".into(), Bytes(GIB))],
         policies: Default::default(),
+        space_by_hand: forebay_controller::cluster::SpaceByHand::Unlimited,
         lost_after_s: limits::LOST_AFTER_S,
         storage_wait_s: limits::STORAGE_WAIT_S,
     }

@@ -64,7 +64,7 @@ fn space_by_hand_with_staging() {
 
 #[test]
 fn users_see_and_change_what_is_theirs() {
-    let place = Place::new();
+    let place = Place::for_everybody();
     let _agents = place.agents(1, 1);
     accepted(&place, ANN, "create session --token anns");
     accepted(&place, BOB, "create session --token bobs");
@@ -89,8 +89,33 @@ fn users_see_and_change_what_is_theirs() {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_from_a_refusal() {
+fn space_by_hand_is_left_to_operators_unless_the_controller_is_told_otherwise() {
     let place = Place::new();
+    let _agents = place.agents(1, 1);
+    refused(&place, ANN, "create session --token mine", "may not make sessions and space by hand");
+    let session = accepted(&place, ROOT, "create session --token given --owner 0");
+    accepted(&place, ROOT, &format!("create instance --label a --capacity 1MiB --session {session}"));
+    assert_eq!(place.free(), 3);
+
+    let place = Place::with("space_by_hand = '40MiB'");
+    let _agents = place.agents(1, 1);
+    let session = accepted(&place, ANN, "create session --token mine");
+    let create = format!("create instance --label a --capacity 20MiB --session {session}");
+    accepted(&place, ANN, &create);
+    refused(
+        &place,
+        ANN,
+        &create,
+        "uid 5001 may have 40MiB of space by hand at a time and has 32MiB, so 32MiB more",
+    );
+    accepted(&place, ANN, &format!("rm session -i {session}"));
+    let session = accepted(&place, ANN, "create session --token mine");
+    accepted(&place, ANN, &format!("create instance --label a --capacity 20MiB --session {session}"));
+}
+
+#[test]
+fn a_wrong_command_line_is_told_from_a_refusal() {
+    let place = Place::for_everybody();
     let _agents = place.agents(1, 0);
     accepted(&place, ANN, "create session --token anns");
     for line in [

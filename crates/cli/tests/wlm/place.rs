@@ -40,6 +40,16 @@ impl Place {
         Place(crate::service::Place::new())
     }
 
+    /// One with more configuration.
+    pub fn with(more: &str) -> Place {
+        Place(crate::service::Place::with(more))
+    }
+
+    /// One where users may make space by hand.
+    pub fn for_everybody() -> Place {
+        Place::with("space_by_hand = 'unlimited'")
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

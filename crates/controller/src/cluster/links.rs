@@ -5,6 +5,7 @@
 
 use super::row::*;
 use forebay_model::ids::*;
+use forebay_model::units::Bytes;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Many to one.
@@ -71,6 +72,8 @@ pub struct Used {
 pub struct Links {
     pub by_token: BTreeMap<String, SessionId>,
     pub of_owner: BTreeMap<u32, usize>,
+    /// What owners made by hand.
+    pub by_hand: BTreeMap<u32, Bytes>,
     pub nodes: Children<String, String>,
     pub instances: Children<SessionId, InstanceId>,
     pub configurations: Children<InstanceId, ConfigurationId>,
@@ -112,7 +115,7 @@ impl Links {
                 self.by_token.insert(session.token.clone(), session.id);
                 *self.of_owner.entry(session.owner).or_default() += 1;
             }
-            Row::Instance(instance) => self.instances.add(instance.session, instance.id),
+            Row::Instance(instance) => self.link_instance(instance),
             Row::Configuration(row) => self.configurations.add(row.instance, row.id),
             Row::Fragment(fragment) => {
                 self.fragments.add(fragment.instance, fragment.id);
@@ -152,7 +155,7 @@ impl Links {
                 }
             }
             Row::Session(session) => self.unlink_session(session),
-            Row::Instance(instance) => self.instances.remove(&instance.session, &instance.id),
+            Row::Instance(instance) => self.unlink_instance(instance),
             Row::Configuration(row) => self.configurations.remove(&row.instance, &row.id),
             Row::Fragment(fragment) => self.unlink_fragment(fragment),
             Row::Namespace(row) => self.namespaces.remove(&row.configuration, &row.id),
@@ -173,6 +176,22 @@ impl Links {
                 self.tasks_on.remove(&row.node, &row.id);
                 self.task_for.remove(&row.subject);
             }
+        }
+    }
+
+    fn link_instance(&mut self, instance: &InstanceRow) {
+        self.instances.add(instance.session, instance.id);
+        if instance.by_hand {
+            self.by_hand.entry(instance.owner).or_default().0 += instance.bytes.0;
+        }
+    }
+
+    fn unlink_instance(&mut self, instance: &InstanceRow) {
+        self.instances.remove(&instance.session, &instance.id);
+        let Some(held) = self.by_hand.get_mut(&instance.owner).filter(|_| instance.by_hand) else { return };
+        held.0 -= instance.bytes.0;
+        if held.0 == 0 {
+            self.by_hand.remove(&instance.owner);
         }
     }
 

@@ -16,6 +16,7 @@
 //! - Tasks have stable numbers and are handed out until their end was reported.
 
 mod agents;
+mod by_hand;
 pub mod effect;
 pub mod event;
 mod jobs;
@@ -43,7 +44,7 @@ pub use effect::{Answer, Effect};
 pub use event::{AgentMessage, Event};
 pub use refusal::Refusal;
 pub use request::{Caller, Request, RequestId};
-pub use settings::Settings;
+pub use settings::{Settings, SpaceByHand};
 pub use state::{RestoreError, State};
 pub use step::{list, step};
 pub(crate) use word::check_word;

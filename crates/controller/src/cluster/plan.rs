@@ -29,6 +29,19 @@ pub(super) struct Plan {
     access: Vec<AccessRequest>,
     write_window: Option<WindowRequest>,
     policies: InstancePolicies,
+    by_hand: bool,
+}
+
+impl Plan {
+    /// The size of the instance.
+    pub fn bytes(&self) -> Bytes {
+        self.bytes
+    }
+
+    /// The same, counted as what its owner made by hand or not.
+    pub fn by_hand(self, by_hand: bool) -> Plan {
+        Plan { by_hand, ..self }
+    }
 }
 
 impl Step<'_> {
@@ -60,7 +73,7 @@ impl Step<'_> {
         let (kind, access) = (space.kind, space.access.clone());
         let (pool, bytes, write_window) = (pool.name.clone(), size(granules)?, space.write_window);
         let policies = space.policies.unwrap_or_else(|| self.state.settings.policies_of(&pool));
-        Ok(Plan { pool, granules, bytes, shares, kind, access, write_window, policies })
+        Ok(Plan { pool, granules, bytes, shares, kind, access, write_window, policies, by_hand: false })
     }
 
     /// Judges whether somebody who is no operator may have these policies: what the pool refuses or logs stays so.
@@ -116,6 +129,7 @@ impl Step<'_> {
             public,
             write_window: plan.write_window,
             policies: plan.policies,
+            by_hand: plan.by_hand,
         }));
         for (node, granules, bytes) in plan.shares {
             let fragment = FragmentId(self.state.draw(|counters| &mut counters.fragments));

@@ -6,6 +6,8 @@
 use super::effect::ObjectKind;
 use super::limits::MAX_WORD;
 use forebay_model::allocate::AllocationError;
+use forebay_model::capacity::format::exact;
+use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A refusal or failure.
@@ -67,6 +69,28 @@ pub enum Refusal {
         what: String,
         /// Who may.
         role: Role,
+    },
+    /// Space by hand is left to operators.
+    #[error(
+        "uid {uid} may not make sessions and space by hand: ask the workload manager for it with #DW or #BB lines, or an operator for space_by_hand in controller.toml"
+    )]
+    ByHand {
+        /// Who asked.
+        uid: u32,
+    },
+    /// More space by hand than a user may have.
+    #[error(
+        "uid {owner} may have {limit} of space by hand at a time and has {held}, so {asked} more are too much: remove some, or ask the workload manager for it", limit = exact(*.limit), held = exact(*.held), asked = exact(*.asked)
+    )]
+    OverShare {
+        /// The owner.
+        owner: u32,
+        /// What was asked for, in whole granules.
+        asked: Bytes,
+        /// What there is already.
+        held: Bytes,
+        /// What there may be.
+        limit: Bytes,
     },
     /// A token that would break something.
     #[error(

@@ -162,6 +162,9 @@ pub struct InstanceRow {
     /// What happens at its limits.
     #[serde(default, skip_serializing_if = "InstancePolicies::are_usual")]
     pub policies: InstancePolicies,
+    /// Its owner made it past the workload manager.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub by_hand: bool,
 }
 
 /// A use of an instance.

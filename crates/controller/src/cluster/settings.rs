@@ -7,6 +7,18 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Where clients find their mounts, unless the configuration says otherwise. Darshan includes this path.
 pub const MOUNT_ROOT: &str = "/var/opt/cray/dws/mounts/batch";
 
+/// How much space a user who is no operator may make by hand, past the workload manager.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SpaceByHand {
+    /// None.
+    #[default]
+    Operators,
+    /// So much at a time.
+    UpTo(Bytes),
+    /// As much as there is.
+    Unlimited,
+}
+
 /// The configuration. Not stored: it is read anew at every start.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
@@ -22,6 +34,8 @@ pub struct Settings {
     pub pools: Vec<(String, Bytes)>,
     /// What happens at the limits of a new instance, by its pool; the usual where nothing is said.
     pub policies: BTreeMap<String, InstancePolicies>,
+    /// How much space users may make by hand.
+    pub space_by_hand: SpaceByHand,
     /// An agent that is not heard of for so long is lost.
     pub lost_after_s: i64,
     /// A mount whose storage nodes are away is tried for so long.

@@ -15,6 +15,7 @@ use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::units::{Bytes, MIB};
 use std::collections::{BTreeMap, BTreeSet};
 
+mod by_hand;
 mod told;
 
 const SLURM: u32 = 64030;
@@ -45,6 +46,7 @@ fn settings() -> Settings {
         mount_root: settings::MOUNT_ROOT.into(),
         pools: vec![("wlm_pool".into(), Bytes(GRANULE)), ("sm_pool".into(), Bytes(GRANULE / 4))],
         policies: BTreeMap::new(),
+        space_by_hand: SpaceByHand::Unlimited,
         lost_after_s: LOST_AFTER_S,
         storage_wait_s: STORAGE_WAIT_S,
     }

@@ -80,6 +80,7 @@ impl Step<'_> {
             let what = "a session of somebody else, or with client nodes".to_owned();
             return Err(Refusal::NotAllowed { uid: caller.uid, what, role: Role::Operators });
         }
+        self.check_by_hand(caller)?;
         check_name(token)?;
         if let Some(present) = self.state.session_of(token) {
             return Err(Refusal::Exists { token: token.to_owned(), owner: present.owner });
@@ -100,6 +101,7 @@ impl Step<'_> {
         space: &Space,
     ) -> Result<Reply, Refusal> {
         let session = self.living_session(caller, session)?;
+        self.check_by_hand(caller)?;
         check_label(&label)?;
         self.check_room_for_session(session.owner)?;
         if self.state.links.instances.count(&session.id) >= MAX_INSTANCES_PER_SESSION {
@@ -109,7 +111,8 @@ impl Step<'_> {
             });
         }
         self.check_policies(caller, space)?;
-        let plan = self.plan(space)?;
+        let plan = self.plan(space)?.by_hand(!self.state.settings.is_operator(caller.uid));
+        self.check_share(caller, session.owner, plan.bytes())?;
         let id = self.make_instance(&session, plan, label, false);
         self.touch(session.id);
         Ok(accepted(ObjectKind::Instance, id.0))

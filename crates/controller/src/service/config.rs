@@ -1,10 +1,10 @@
 //! The configuration of the controller: one TOML file, unknown keys refused, the effective one printable.
 
 use crate::client::DEFAULT_SOCKET;
-use crate::cluster::Settings;
 use crate::cluster::limits::{LOST_AFTER_S, STORAGE_WAIT_S};
 use crate::cluster::settings::MOUNT_ROOT;
-use forebay_model::capacity::Capacity;
+use crate::cluster::{Settings, SpaceByHand};
+use forebay_model::capacity::{Capacity, parse_bytes};
 use forebay_model::limits::InstancePolicies;
 use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -17,6 +17,9 @@ pub const DEFAULT_STATE: &str = "/var/lib/forebay/controller";
 pub const DEFAULT_REGISTRY: &str = "forebay";
 /// Who is the workload manager where such a user exists and nobody else is named.
 pub const DEFAULT_WORKLOAD_MANAGER: &str = "slurm";
+/// The words of `space_by_hand`.
+const BY_OPERATORS: &str = "operators";
+const UNLIMITED: &str = "unlimited";
 /// Shortest time after which an agent may be taken for lost: it speaks every few seconds.
 const MIN_LOST_AFTER_S: i64 = 5;
 const MAX_LOST_AFTER_S: i64 = 86_400;
@@ -44,6 +47,8 @@ pub struct Config {
     pub pools: Vec<(String, Bytes)>,
     /// What happens at the limits of their instances, where it is not the usual.
     pub policies: BTreeMap<String, InstancePolicies>,
+    /// How much space users may make by hand.
+    pub space_by_hand: SpaceByHand,
     /// Socket of munged, if another than the usual one.
     pub munge_socket: Option<PathBuf>,
     /// An agent that is silent for so long is lost.
@@ -121,6 +126,8 @@ struct File {
     workload_managers: Option<Vec<User>>,
     #[serde(default = "default_mount_root")]
     mount_root: PathBuf,
+    #[serde(default = "default_by_hand")]
+    space_by_hand: String,
     #[serde(default = "default_lost_after")]
     lost_after_s: i64,
     #[serde(default = "default_storage_wait")]
@@ -145,6 +152,10 @@ fn default_registry() -> String {
 
 fn default_mount_root() -> PathBuf {
     MOUNT_ROOT.into()
+}
+
+fn default_by_hand() -> String {
+    BY_OPERATORS.into()
 }
 
 fn default_lost_after() -> i64 {
@@ -187,6 +198,7 @@ impl Config {
             mount_root: self.mount_root.clone(),
             pools: self.pools.clone(),
             policies: self.policies.clone(),
+            space_by_hand: self.space_by_hand,
             lost_after_s: self.lost_after_s,
             storage_wait_s: self.storage_wait_s,
         }
@@ -203,6 +215,7 @@ impl Config {
             operators: users(&self.operators),
             workload_managers: Some(users(&self.workload_managers)),
             mount_root: self.mount_root.clone().into(),
+            space_by_hand: by_hand_text(self.space_by_hand),
             lost_after_s: self.lost_after_s,
             storage_wait_s: self.storage_wait_s,
             munge: MungeEntry { socket: self.munge_socket.clone() },
@@ -258,6 +271,7 @@ fn resolve(file: File) -> Result<Config, Problem> {
         mount_root: mount_root(&file.mount_root).map_err(at("mount_root"))?,
         policies: policies(&file.pools),
         pools: pools(file.pools).map_err(at("pool"))?,
+        space_by_hand: by_hand(&file.space_by_hand).map_err(at("space_by_hand"))?,
         munge_socket: file.munge.socket,
         lost_after_s: file.lost_after_s,
         storage_wait_s: file.storage_wait_s,
@@ -311,6 +325,24 @@ fn pools(entries: Vec<PoolEntry>) -> Result<Vec<(String, Bytes)>, String> {
     Ok(pools)
 }
 
+fn by_hand(text: &str) -> Result<SpaceByHand, String> {
+    match text {
+        BY_OPERATORS => Ok(SpaceByHand::Operators),
+        UNLIMITED => Ok(SpaceByHand::Unlimited),
+        size => parse_bytes(size).map(SpaceByHand::UpTo).map_err(|error| {
+            format!("{size:?} is not \"{BY_OPERATORS}\", \"{UNLIMITED}\" or a size for each user ({error})")
+        }),
+    }
+}
+
+fn by_hand_text(by_hand: SpaceByHand) -> String {
+    match by_hand {
+        SpaceByHand::Operators => BY_OPERATORS.into(),
+        SpaceByHand::Unlimited => UNLIMITED.into(),
+        SpaceByHand::UpTo(bytes) => bytes.0.to_string(),
+    }
+}
+
 fn managers(named: Option<Vec<User>>) -> Result<BTreeSet<u32>, String> {
     match named {
         Some(named) => uids(named),
@@ -343,9 +375,10 @@ mod tests {
 
     #[test]
     fn what_is_printed_reads_back() {
-        let text = "listen = ['0.0.0.0:4040']\noperators = ['root', 77]\nworkload_managers = [5]\n[munge]\nsocket='/m'\n[[pool]]\nname='wlm_pool'\ngranularity='82496MiB'\n[[pool]]\nname='b'\ngranularity='1GiB'\npolicy = { write_window = 'log', file_count = 'both' }\n";
+        let text = "listen = ['0.0.0.0:4040']\noperators = ['root', 77]\nworkload_managers = [5]\nspace_by_hand = '20TiB'\n[munge]\nsocket='/m'\n[[pool]]\nname='wlm_pool'\ngranularity='82496MiB'\n[[pool]]\nname='b'\ngranularity='1GiB'\npolicy = { write_window = 'log', file_count = 'both' }\n";
         let config = parse(text).unwrap();
         assert_eq!(config.operators, BTreeSet::from([0, 77]));
+        assert_eq!(config.space_by_hand, SpaceByHand::UpTo(Bytes(20 << 40)));
         assert_eq!(config.pools[0], ("wlm_pool".into(), Bytes(82_496 << 20)));
         let policies = InstancePolicies {
             write_window: Policy::Log,
@@ -354,6 +387,15 @@ mod tests {
         };
         assert_eq!(config.policies, BTreeMap::from([("b".to_owned(), policies)]));
         assert_eq!(parse(&config.render()), Ok(config));
+        for (text, by_hand) in [
+            ("", SpaceByHand::Operators),
+            ("space_by_hand = 'operators'", SpaceByHand::Operators),
+            ("space_by_hand = 'unlimited'", SpaceByHand::Unlimited),
+        ] {
+            let config = parse(text).unwrap();
+            assert_eq!(config.space_by_hand, by_hand);
+            assert_eq!(parse(&config.render()), Ok(config));
+        }
     }
 
     #[test]
@@ -369,6 +411,12 @@ mod tests {
             ("lost_after_s = 1", "between"),
             ("storage_wait_s = -1", "not between 0 and 3600"),
             ("registry = 'a b'", "registry"),
+            (
+                "space_by_hand = 'nobody'",
+                "space_by_hand: \"nobody\" is not \"operators\", \"unlimited\" or a size",
+            ),
+            ("space_by_hand = '1.5TB'", "or a size for each user"),
+            ("space_by_hand = 5", "line 1"),
             ("[[pool]]\nname='a'\ngranularity='1'\npolicy={file_size='warn'}", "unknown variant `warn`"),
             ("[[pool]]\nname='a'\ngranularity='1'\npolicy={files='log'}", "unknown field `files`"),
             ("[[pool]]\nname = 'a'\ngranularity = '0'", "no size"),

@@ -79,7 +79,9 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         | Refusal::NoObject { .. }
         | Refusal::NoPool { .. }
         | Refusal::NoPersistent { .. } => StatusCode::NOT_FOUND,
-        Refusal::NotYours { .. } | Refusal::NotAllowed { .. } => StatusCode::FORBIDDEN,
+        Refusal::NotYours { .. } | Refusal::NotAllowed { .. } | Refusal::ByHand { .. } => {
+            StatusCode::FORBIDDEN
+        }
         Refusal::BadName { .. } | Refusal::Invalid { .. } | Refusal::NotOffered { .. } => {
             StatusCode::UNPROCESSABLE_ENTITY
         }
@@ -87,6 +89,7 @@ fn status_of(refusal: &Refusal) -> StatusCode {
         Refusal::UnknownNodes { .. }
         | Refusal::Exists { .. }
         | Refusal::NoSpace { .. }
+        | Refusal::OverShare { .. }
         | Refusal::InUse { .. }
         | Refusal::NotIntact { .. }
         | Refusal::TornDown { .. }

@@ -2,8 +2,8 @@
 
 use super::super::store::{Rows, StoreError};
 use super::*;
-use crate::cluster::Settings;
 use crate::cluster::row::Row;
+use crate::cluster::{Settings, SpaceByHand};
 use std::collections::BTreeSet;
 use std::sync::atomic::AtomicUsize;
 use std::sync::mpsc::sync_channel;
@@ -40,6 +40,7 @@ fn start() -> Test {
         mount_root: "/mnt".into(),
         pools: Vec::new(),
         policies: Default::default(),
+        space_by_hand: SpaceByHand::Unlimited,
         lost_after_s: 60,
         storage_wait_s: 200,
     };
