@@ -9,7 +9,6 @@ mod openapi;
 mod parse;
 mod routes;
 pub mod rows;
-mod scan;
 #[cfg(test)]
 mod tests;
 

@@ -4,14 +4,17 @@
 //! A large cluster has a hundred thousand rows; written this way they are a quarter of the bytes, and dwstat waits for each of
 //! them four times (written, sent, read, shown). `docs/openapi.json` describes it as `SnapshotRows`. Pure; any thread.
 
-use super::scan::{Cell, Odd, Scanner};
 use crate::cluster::State;
 use crate::cluster::view::{Objects, Shown, View};
 use crate::registry::Snapshot;
 use forebay_model::objects::*;
 use forebay_model::state::ObjectState;
-use serde::Serialize;
+use serde::de::{DeserializeSeed, Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, SerializeTuple, Serializer};
+use serde::{Deserialize, Serialize};
+use std::borrow::Cow;
+use std::fmt;
+use std::marker::PhantomData;
 
 /// An object as a row of values.
 pub(crate) trait Columns: Sized {
@@ -24,11 +27,11 @@ pub(crate) trait Columns: Sized {
     /// Those of the format.
     fn write<S: SerializeTuple>(&self, row: &mut S) -> Result<(), S::Error>;
 
-    /// Reads them; the mark before the first value is passed already.
+    /// Reads them.
     ///
     /// # Errors
-    /// Another value is there, or a row is too short.
-    fn read(from: &mut Scanner<'_>) -> Result<Self, Odd>;
+    /// Another value is there, or a row is too short or too long.
+    fn read<'t, D: Deserializer<'t>>(row: D) -> Result<Self, D::Error>;
 }
 
 /// The members of an object, all or none; a state comes second wherever there is one.
@@ -44,9 +47,9 @@ macro_rules! columns {
                 Ok(())
             }
 
-            fn read(from: &mut Scanner<'_>) -> Result<Self, Odd> {
-                let id = Cell::read(from)?;
-                Ok($object { id, state: next(from)?, $($member: next(from)?),+ })
+            fn read<'t, D: Deserializer<'t>>(row: D) -> Result<Self, D::Error> {
+                let (id, Letters(state), $($member),+) = Deserialize::deserialize(row)?;
+                Ok($object { id, state, $($member),+ })
             }
         }
     };
@@ -60,9 +63,9 @@ macro_rules! columns {
                 Ok(())
             }
 
-            fn read(from: &mut Scanner<'_>) -> Result<Self, Odd> {
-                let name = Cell::read(from)?;
-                Ok($object { name, $($member: next(from)?),+ })
+            fn read<'t, D: Deserializer<'t>>(row: D) -> Result<Self, D::Error> {
+                let (name, $($member),+) = Deserialize::deserialize(row)?;
+                Ok($object { name, $($member),+ })
             }
         }
     };
@@ -78,11 +81,6 @@ columns!(Namespace: id, state, configuration, fragment, span);
 columns!(Registration: id, state, session, configuration, wait);
 columns!(Activation: id, state, session, configuration, nodes, mount);
 
-fn next<T: Cell>(from: &mut Scanner<'_>) -> Result<T, Odd> {
-    from.pass(b',', "another value of a row")?;
-    T::read(from)
-}
-
 /// A state as its letters.
 struct Letters(ObjectState);
 
@@ -93,6 +91,18 @@ impl Serialize for Letters {
     }
 }
 
+impl<'t> Deserialize<'t> for Letters {
+    fn deserialize<D: Deserializer<'t>>(text: D) -> Result<Letters, D::Error> {
+        let letters = Text::deserialize(text)?.0;
+        let state = ObjectState::from_letters(&letters);
+        state.map(Letters).ok_or_else(|| D::Error::custom(format_args!("{letters:?} is no state")))
+    }
+}
+
+/// A text, copied only where it is not written as it is.
+#[derive(Deserialize)]
+struct Text<'t>(#[serde(borrow)] Cow<'t, str>);
+
 /// One object as a list.
 struct Row<T>(T);
 
@@ -101,6 +111,12 @@ impl<T: Columns> Serialize for Row<T> {
         let mut row = serializer.serialize_tuple(T::NAMES.len())?;
         self.0.write(&mut row)?;
         row.end()
+    }
+}
+
+impl<'t, T: Columns> Deserialize<'t> for Row<T> {
+    fn deserialize<D: Deserializer<'t>>(row: D) -> Result<Row<T>, D::Error> {
+        T::read(row).map(Row)
     }
 }
 
@@ -203,59 +219,92 @@ impl Audience for Snapshot {
 /// It is something else; what came before was told already.
 pub(crate) fn read(text: &[u8], to: &mut impl Audience) -> Result<(), NotRows> {
     // Checked once, not text by text.
-    let mut from = Scanner::new(std::str::from_utf8(text)?);
-    from.pass(b'{', "tables by their names")?;
-    let mut seen: Vec<Shown> = Vec::new();
-    while !from.skip(b'}') {
-        if !seen.is_empty() {
-            from.pass(b',', "another table")?;
-        }
-        let name = from.text()?;
-        let known = Shown::named(&name).filter(|table| !seen.contains(table));
-        let table = known.ok_or_else(|| from.odd("a table of the snapshot, each once"))?;
-        seen.push(table);
-        from.pass(b':', "a colon")?;
-        match table {
-            Shown::Pools => told(&mut from, |one| to.pool(one))?,
-            Shown::Nodes => told(&mut from, |one| to.node(one))?,
-            Shown::Sessions => told(&mut from, |one| to.session(one))?,
-            Shown::Instances => told(&mut from, |one| to.instance(one))?,
-            Shown::Configurations => told(&mut from, |one| to.configuration(one))?,
-            Shown::Fragments => told(&mut from, |one| to.fragment(one))?,
-            Shown::Namespaces => told(&mut from, |one| to.namespace(one))?,
-            Shown::Registrations => told(&mut from, |one| to.registration(one))?,
-            Shown::Activations => told(&mut from, |one| to.activation(one))?,
-        }
+    let mut tables = serde_json::Deserializer::from_str(std::str::from_utf8(text)?);
+    tables.deserialize_map(Tables(to))?;
+    Ok(tables.end()?)
+}
+
+/// Takes the tables, and tells of them.
+struct Tables<'a, A>(&'a mut A);
+
+impl<'t, A: Audience> Visitor<'t> for Tables<'_, A> {
+    type Value = ();
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("tables by their names")
     }
-    Ok(from.end()?)
+
+    fn visit_map<M: MapAccess<'t>>(self, mut tables: M) -> Result<(), M::Error> {
+        let Tables(to) = self;
+        let mut seen: Vec<Shown> = Vec::new();
+        while let Some(Text(name)) = tables.next_key()? {
+            let known = Shown::named(&name).filter(|table| !seen.contains(table));
+            let table = known.ok_or_else(|| {
+                M::Error::custom(format_args!(
+                    "{name:?} where a table of the snapshot is expected, each once"
+                ))
+            })?;
+            seen.push(table);
+            match table {
+                Shown::Pools => tables.next_value_seed(Told::new(|one| to.pool(one)))?,
+                Shown::Nodes => tables.next_value_seed(Told::new(|one| to.node(one)))?,
+                Shown::Sessions => tables.next_value_seed(Told::new(|one| to.session(one)))?,
+                Shown::Instances => tables.next_value_seed(Told::new(|one| to.instance(one)))?,
+                Shown::Configurations => tables.next_value_seed(Told::new(|one| to.configuration(one)))?,
+                Shown::Fragments => tables.next_value_seed(Told::new(|one| to.fragment(one)))?,
+                Shown::Namespaces => tables.next_value_seed(Told::new(|one| to.namespace(one)))?,
+                Shown::Registrations => tables.next_value_seed(Told::new(|one| to.registration(one)))?,
+                Shown::Activations => tables.next_value_seed(Told::new(|one| to.activation(one)))?,
+            }
+        }
+        Ok(())
+    }
 }
 
 /// Tells the objects of one kind, each when it was read.
-fn told<T: Columns>(from: &mut Scanner<'_>, mut tell: impl FnMut(T)) -> Result<(), Odd> {
-    from.pass(b'[', "a list of rows")?;
-    let mut is_first = true;
-    while !from.skip(b']') {
-        if !is_first {
-            from.pass(b',', "another row")?;
-        }
-        is_first = false;
-        from.pass(b'[', "a row")?;
-        let object = T::read(from)?;
-        from.pass(b']', "the end of a row")?;
-        tell(object);
+struct Told<T, F> {
+    tell: F,
+    objects: PhantomData<T>,
+}
+
+impl<T: Columns, F: FnMut(T)> Told<T, F> {
+    fn new(tell: F) -> Told<T, F> {
+        Told { tell, objects: PhantomData }
     }
-    Ok(())
+}
+
+impl<'t, T: Columns, F: FnMut(T)> DeserializeSeed<'t> for Told<T, F> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'t>>(self, table: D) -> Result<(), D::Error> {
+        table.deserialize_seq(self)
+    }
+}
+
+impl<'t, T: Columns, F: FnMut(T)> Visitor<'t> for Told<T, F> {
+    type Value = ();
+
+    fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
+        text.write_str("a list of rows")
+    }
+
+    fn visit_seq<S: SeqAccess<'t>>(mut self, mut rows: S) -> Result<(), S::Error> {
+        while let Some(Row(object)) = rows.next_element()? {
+            (self.tell)(object);
+        }
+        Ok(())
+    }
 }
 
 /// Why a text is none of rows.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum NotRows {
     /// Its bytes.
     #[error(transparent)]
     NotText(#[from] std::str::Utf8Error),
     /// Its JSON, or its tables.
     #[error("not a table of the snapshot: {0}")]
-    Odd(#[from] Odd),
+    Odd(#[from] serde_json::Error),
 }
 
 #[cfg(test)]
