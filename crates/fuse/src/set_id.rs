@@ -11,7 +11,8 @@ use forebay_client::Handle;
 use forebay_wire::{Attr, Caller, FileKind, Ino, Result, SetAttr};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-const SET_ID: u32 = 0o6000;
+/// The bits.
+pub(crate) const SET_ID: u32 = 0o6000;
 
 /// Whether any file with set-id bits was ever shown.
 #[derive(Default)]

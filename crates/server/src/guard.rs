@@ -152,7 +152,7 @@ impl MetadataService for Guard<'_> {
 
     fn mknod(&self, parent: Ino, name: &OsStr, object: &NewObject) -> Result<Attr> {
         let directory = self.may_make(parent, name)?;
-        let made = rules::device(&self.person, object.mode)
+        let made = rules::device(&self.person, object.mode, object.rdev)
             .and_then(|()| self.tree.mknod(parent, name, &self.new_object(&directory, object), &self.deed));
         self.unless_there(parent, name, made)
     }

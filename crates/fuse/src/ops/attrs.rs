@@ -2,12 +2,13 @@
 
 use crate::adapter::Adapter;
 use crate::errno;
+use crate::set_id::SET_ID;
 use crate::translate;
 use forebay_client::Handle;
 use forebay_fusedev::reply::{AttrReply, StatfsReply};
 use forebay_fusedev::request::{Getattr, Setattr};
 use forebay_fusedev::{Context, Statfs};
-use forebay_wire::{Attr, Result, SetAttr};
+use forebay_wire::{Attr, Caller, FileKind, FsError, Ino, Result, SetAttr};
 
 fn answer(adapter: &Adapter, attr: Result<Attr>, reply: AttrReply) {
     match attr {
@@ -33,7 +34,20 @@ pub(crate) fn setattr(adapter: &Adapter, context: &Context, asked: &Setattr, rep
         kill_suid_sgid: adapter.kills_privileges() && loses_set_id(asked),
     };
     let (caller, ino) = (translate::caller(context), translate::ino(context));
-    answer(adapter, adapter.volume.setattr(caller, ino, asked.handle.map(Handle), &change), reply);
+    let changed = may_take_set_id(adapter, caller, ino, asked)
+        .and_then(|()| adapter.volume.setattr(caller, ino, asked.handle.map(Handle), &change));
+    answer(adapter, changed, reply);
+}
+
+/// The kernel asks for a chown to nobody and no group whoever calls it: that the set-id bits go with it, which is a change
+/// of the mode, it leaves to the file system. So who may change the mode is looked at here.
+fn may_take_set_id(adapter: &Adapter, caller: Caller, ino: Ino, asked: &Setattr) -> Result<()> {
+    if caller.uid == 0 || !changes_nothing(asked) || asked.kill_suid_sgid {
+        return Ok(());
+    }
+    let attr = adapter.volume.getattr(ino, asked.handle.map(Handle))?;
+    let takes = attr.kind != FileKind::Directory && attr.mode & SET_ID != 0;
+    if takes && attr.uid != caller.uid { Err(FsError::NotPermitted) } else { Ok(()) }
 }
 
 /// A change of owner clears the set-id bits, and a change of size where the kernel says so (by somebody without the

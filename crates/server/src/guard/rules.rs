@@ -74,9 +74,12 @@ pub fn sticky_attribute(attr: &Attr, person: &Person) -> Result<()> {
     if is_shared && !person.owns(attr) { Err(FsError::NotPermitted) } else { Ok(()) }
 }
 
-/// Devices are root's.
-pub fn device(person: &Person, mode: u32) -> Result<()> {
-    let is_device = matches!(FileKind::from_mode(mode), Some(FileKind::CharDevice | FileKind::BlockDevice));
+/// Devices are root's, except the character device 0:0: to Linux it is the mark of a removed name in an overlay.
+pub fn device(person: &Person, mode: u32, rdev: u32) -> Result<()> {
+    let is_device = match FileKind::from_mode(mode) {
+        Some(FileKind::CharDevice) => rdev != 0,
+        kind => kind == Some(FileKind::BlockDevice),
+    };
     if is_device && !person.is_root() { Err(FsError::NotPermitted) } else { Ok(()) }
 }
 
@@ -90,6 +93,7 @@ pub fn mode_of_new(directory: &Attr, person: &Person, mode: u32) -> u32 {
 
 /// What of a change of attributes is carried out. `writes`: it is done through a file that is open for writing.
 pub fn change(attr: &Attr, person: &Person, change: &SetAttr, writes: bool) -> Result<SetAttr> {
+    set_id(attr, person, change, writes)?;
     let (asked, mut change) = (change.mode, *change);
     if change.size.is_some() {
         if !writes {
@@ -112,6 +116,13 @@ pub fn change(attr: &Attr, person: &Person, change: &SetAttr, writes: bool) -> R
         change.mode = Some(if keeps_group { mode } else { mode & !S_ISGID });
     }
     Ok(change)
+}
+
+/// That the set-id bits go and nothing else is for who owns the file or writes it.
+fn set_id(attr: &Attr, person: &Person, change: &SetAttr, writes: bool) -> Result<()> {
+    let only_bits = *change == SetAttr { kill_suid_sgid: true, ..SetAttr::default() };
+    let is_set = attr.kind != FileKind::Directory && attr.mode & (S_ISUID | S_ISGID) != 0;
+    if only_bits && is_set && !writes && !person.owns(attr) { Err(FsError::NotPermitted) } else { Ok(()) }
 }
 
 /// The mode that is left when somebody who is not of its group writes a file or gives it away, if more goes than the

@@ -460,3 +460,18 @@ fn who_may_execute_may_open_to_execute() {
     assert_eq!(g.open(by, attr.ino, OpenFlags::READ_ONLY).map(drop), Err(FsError::AccessDenied));
     assert_eq!(g.open(by, attr.ino, OpenFlags(OPEN_TO_EXECUTE)).map(drop), Ok(()));
 }
+
+#[test]
+fn set_id_bits_are_taken_by_who_owns_or_writes_the_file() {
+    let ours = Ours::new();
+    let owner = Person { uid: 1001, gid: 2001, groups: Vec::new() };
+    let other = Person { uid: 1002, gid: 2002, groups: Vec::new() };
+    let object = NewObject { caller: caller(&owner), mode: 0o104_777, rdev: 0 };
+    let flags = OpenFlags::READ_WRITE;
+    let (attr, _) = ours.by(&owner).create(Ino::ROOT, OsStr::new("f"), &object, flags).unwrap();
+    let (g, by) = (ours.by(&other), caller(&other));
+    let take = SetAttr { kill_suid_sgid: true, ..SetAttr::default() };
+    assert_eq!(g.setattr(by, attr.ino, None, &take).map(drop), Err(FsError::NotPermitted));
+    let writing = g.open(by, attr.ino, flags).unwrap();
+    assert_eq!(g.setattr(by, attr.ino, Some(&*writing), &take).map(|attr| attr.mode & 0o7777), Ok(0o777));
+}

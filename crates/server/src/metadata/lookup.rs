@@ -434,7 +434,11 @@ impl Tree {
     /// Opens a directory for listing or syncing.
     pub(super) fn open_listing(&self, ino: Ino) -> Result<OwnedFd> {
         let _order = self.shared();
-        let directory = self.directory(ino)?;
+        let directory = match (self.directory(ino), self.farewells.get(ino)) {
+            // Removed, and still the working directory of somebody.
+            (Err(FsError::Stale), Some(Kept::Node(node))) => node,
+            (found, _) => found?,
+        };
         rustix::fs::openat(&directory, ".", DIRECTORY, Mode::empty()).map_err(host("open directory"))
     }
 }

@@ -93,11 +93,13 @@ fn a_removed_working_directory() {
     std::env::set_current_dir("dir").expect("it was made");
     let removed = rmdir("../dir");
     let made = touch("file", 0o644);
-    let listed = lstat(".");
+    let looked_at = lstat(".");
+    let opened = open(".", OFlags::RDONLY | OFlags::DIRECTORY);
     std::env::set_current_dir(home).expect("a case has a directory");
     granted(removed);
     refused(made, Errno::NOENT);
-    granted(listed);
+    granted(looked_at);
+    refused(super::reading_directories::names_in(&granted(opened)), Errno::NOENT);
 }
 
 fn set_gid_is_inherited() {

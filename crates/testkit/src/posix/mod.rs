@@ -139,6 +139,8 @@ pub fn cases() -> impl Iterator<Item = Case> {
 /// A case without a single check counts as failed: it proves nothing.
 pub fn run(directory: &Path, selection: &Selection, mut tell: impl FnMut(&Outcome)) -> io::Result<()> {
     rustix::process::umask(rustix::fs::Mode::empty());
+    // Cases have working directories of their own.
+    let directory = &fs::canonicalize(directory)?;
     for case in cases().filter(|case| wanted(case, selection)) {
         let place = CasePlace::enter(directory, case.name)?;
         let mut tally = child::tally_of(case.run);

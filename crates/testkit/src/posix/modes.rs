@@ -13,6 +13,7 @@ pub(super) const CASES: &[Case] = &[
     case!(Anyone chmod_refusals),
     case!(Anyone chown_to_oneself),
     case!(Anyone chown_to_nobody_takes_suid_and_sgid),
+    case!(Root chown_to_nobody_is_for_the_owner_of_such_bits),
     case!(Root chown_gives_away),
     case!(Root chown_takes_suid_and_sgid),
     case!(Root only_owner_and_root_change_modes),
@@ -87,6 +88,17 @@ fn chown_to_nobody_takes_suid_and_sgid() {
     granted(chmod("dir", 0o2755));
     granted(chown("dir", None, None));
     same(granted(mode_of("dir")), 0o2755);
+}
+
+fn chown_to_nobody_is_for_the_owner_of_such_bits() {
+    for mode in [0o4755, 0o2755, 0o6777] {
+        granted(write_file("file", b"x"));
+        granted(chmod("file", mode));
+        as_user(&Identity::user(1001), || refused(chown("file", None, None), Errno::PERM));
+        same(granted(mode_of("file")), mode);
+    }
+    granted(chmod("file", 0o755));
+    as_user(&Identity::user(1001), || granted(chown("file", None, None)));
 }
 
 fn chown_gives_away() {
