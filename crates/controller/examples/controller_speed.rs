@@ -196,7 +196,13 @@ fn median(rounds: usize, mut work: impl FnMut()) -> f64 {
 
 /// Space for an instance is dealt and stored; no agent is waited for.
 fn allocation(client: &Client) -> f64 {
-    let session = Request::CreateSession { token: "bench".into(), owner: 0, group: 0, hosts: Vec::new() };
+    let session = Request::CreateSession {
+        token: "bench".into(),
+        owner: 0,
+        group: 0,
+        hosts: Vec::new(),
+        creator: None,
+    };
     let Answer::Accepted { id, .. } = client.ask(&session).unwrap() else { panic!("no session") };
     let mut number = 0;
     median(ROUNDS, || {

@@ -558,7 +558,13 @@ fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
     };
     let hosts = vec![format!("node{COMPUTE}")];
     let (owner, group) = OWNER;
-    let session = SessionId(accepted(Request::CreateSession { token: "byhand".into(), owner, group, hosts }));
+    let session = SessionId(accepted(Request::CreateSession {
+        token: "byhand".into(),
+        owner,
+        group,
+        hosts,
+        creator: None,
+    }));
     let space = Space {
         capacity: Capacity::Bytes(Bytes(2 * SIZE)),
         pool: None,

@@ -169,6 +169,47 @@ fn limits_are_kept_as_the_policies_say() {
     }
 }
 
+/// On images a client of the same machine writes to the files itself until writes have to be counted.
+#[test]
+fn limits_that_are_changed_count_for_who_has_mounted_and_opened_already() {
+    use std::os::unix::fs::FileExt;
+    for kind in [StorageKind::Image, StorageKind::Directory] {
+        let scene = Scene::new(kind);
+        scene.set_up(INSTANCE);
+        let (client, point) = (scene.node(2), scene.mount_point("1"));
+        client.mount(ActivationId(1), &point, &scene.striped(INSTANCE), &secrets(INSTANCE).token).unwrap();
+        let at = |name: &str| Path::new(&point).join(name);
+        let open = fs::File::create(at("open")).unwrap();
+        // Over and over the same bytes, four times the size of a fragment.
+        let write_much =
+            || (0..4 * SIZE / MIB).try_for_each(|_| open.write_all_at(&vec![1; MIB as usize], 0));
+        write_much().unwrap();
+        let serve = |multiplier: u64, max_files: Option<u64>| {
+            let mut configurations = uses();
+            configurations[0].access.max_files = max_files;
+            for number in STORAGE {
+                let parts = scene.parts(INSTANCE);
+                let write_window = Some(WindowRequest { length_s: 86_400, multiplier });
+                let serving = serving(INSTANCE, number, (&parts, &configurations));
+                scene.node(number).serve(&Serving { write_window, ..serving }, &secrets(INSTANCE)).unwrap();
+            }
+        };
+        let error = |outcome: std::io::Result<()>| outcome.err().and_then(|error| error.raw_os_error());
+        serve(1, None);
+        assert_eq!(error(write_much()), Some(libc::EROFS), "{kind:?}");
+        serve(1000, None);
+        write_much().unwrap();
+        serve(1000, Some(1));
+        assert_eq!(error(fs::write(at("more"), "")), Some(libc::EMFILE), "{kind:?}");
+        serve(1000, None);
+        fs::write(at("more"), "").unwrap();
+        drop(open);
+        client.unmount(ActivationId(1)).unwrap();
+        scene.tear_down(INSTANCE);
+        scene.assert_disks_are_empty();
+    }
+}
+
 #[test]
 fn a_configuration_that_comes_later_disturbs_nobody() {
     let scene = Scene::new(StorageKind::Directory);

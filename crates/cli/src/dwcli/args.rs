@@ -74,7 +74,7 @@ pub enum Create {
         /// Client nodes, where its activations are mounted.
         #[arg(long, value_name = "HOST", num_args = 1.., value_delimiter = ',')]
         hosts: Vec<String>,
-        /// Accepted, and recorded as dwcli.
+        /// Who made it, as dwstat shows it [default: dwcli].
         #[arg(long, value_name = "TEXT")]
         creator: Option<String>,
     },
@@ -233,6 +233,35 @@ pub enum Update {
         /// Make new instances there again.
         #[arg(long, group = "change")]
         no_drain: bool,
+    },
+    /// Instances: write window and policies. Others than operators can only make them stricter.
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+    Instance {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+        /// Seconds in which no more may be written than the multiplier allows.
+        #[arg(long, value_name = "SECONDS", group = "change")]
+        write_window_length: Option<u64>,
+        /// So many times the size may be written in that time.
+        #[arg(long, value_name = "N", group = "change")]
+        write_window_multiplier: Option<u64>,
+        /// What happens at a limit: write_window, file_size or file_count = log, error or both.
+        #[arg(long, value_name = "LIMIT=WHAT", value_delimiter = ',', value_parser = policy, group = "change")]
+        policy: Vec<(Limit, Policy)>,
+    },
+    /// Configurations: their limits. Others than operators can only make them stricter.
+    #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+    Configuration {
+        /// Their ids.
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        id: Vec<u64>,
+        /// No file grows beyond this.
+        #[arg(long, value_name = "SIZE", group = "change")]
+        max_file_size: Option<String>,
+        /// No more files than this.
+        #[arg(long, value_name = "N", group = "change")]
+        max_files: Option<u64>,
     },
     /// Registrations.
     Registration {

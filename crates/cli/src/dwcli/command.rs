@@ -78,9 +78,11 @@ impl Dwcli {
             Verb::Update(what) => {
                 let objects = match what {
                     Update::Node { .. } => "nodes",
+                    Update::Instance { .. } => "instances",
+                    Update::Configuration { .. } => "configurations",
                     Update::Registration { .. } => "registrations",
                 };
-                self.each("update", objects, requests::update(what))
+                self.each("update", objects, requests::update(what)?)
             }
             Verb::Rm(what) => {
                 let objects = match what {
@@ -191,21 +193,13 @@ fn print(text: &str) -> Result<(), DwcliError> {
 
 /// Options that are accepted because scripts give them, and do nothing.
 fn remarks(what: &Create) -> Vec<&'static str> {
+    let Create::Configuration(configuration) = what else { return Vec::new() };
     let mut remarks = Vec::new();
-    match what {
-        Create::Session { creator: Some(_), .. } => remarks.push("--creator: the session's creator is dwcli"),
-        Create::Configuration(configuration) => {
-            if configuration.root_permissions.is_some() {
-                remarks.push(
-                    "--root-permissions: the root directory is its owner's, use chmod where it is mounted",
-                );
-            }
-            if configuration.group.is_some() {
-                remarks
-                    .push("--group: the root directory has its owner's group, use chgrp where it is mounted");
-            }
-        }
-        _ => {}
+    if configuration.root_permissions.is_some() {
+        remarks.push("--root-permissions: the root directory is its owner's, use chmod where it is mounted");
+    }
+    if configuration.group.is_some() {
+        remarks.push("--group: the root directory has its owner's group, use chgrp where it is mounted");
     }
     remarks
 }

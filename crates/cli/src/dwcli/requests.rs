@@ -2,7 +2,9 @@
 
 use super::args::*;
 use forebay_controller::cluster::Request;
-use forebay_controller::cluster::request::{ObjectId, Space, Stage as StageRequest};
+use forebay_controller::cluster::request::{
+    ConfigurationChange, InstanceChange, ObjectId, PolicyChange, Space, Stage as StageRequest,
+};
 use forebay_controller::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::allocate;
 use forebay_model::capacity::{Capacity, CapacityError, parse_bytes};
@@ -70,10 +72,11 @@ pub fn create(
             let granularity = size("--granularity", granularity)?;
             Request::CreatePool { name: name.clone(), granularity }
         }
-        Create::Session { token, owner, hosts, .. } => {
+        Create::Session { token, owner, hosts, creator } => {
             let owner = owner.unwrap_or(caller.uid);
             let group = if owner == caller.uid { caller.gid } else { group_of(owner) };
-            Request::CreateSession { token: token.clone(), owner, group, hosts: hosts.clone() }
+            let (token, hosts, creator) = (token.clone(), hosts.clone(), creator.clone());
+            Request::CreateSession { token, owner, group, hosts, creator }
         }
         Create::Instance(instance) => Request::CreateInstance {
             session: SessionId(instance.session),
@@ -158,11 +161,28 @@ fn size(option: &'static str, text: &str) -> Result<forebay_model::units::Bytes,
 }
 
 /// The requests of `update`, with what each is about.
-pub fn update(update: &Update) -> Vec<(String, Request)> {
-    match update {
+///
+/// # Errors
+/// [`RequestError`]
+pub fn update(update: &Update) -> Result<Vec<(String, Request)>, RequestError> {
+    Ok(match update {
+        Update::Instance { id, write_window_length, write_window_multiplier, policy } => {
+            let change = InstanceChange {
+                write_window_length_s: *write_window_length,
+                write_window_multiplier: *write_window_multiplier,
+                policies: policy_change(policy),
+            };
+            let request = |id| Request::ChangeInstance { instance: InstanceId(id), change: change.clone() };
+            of_ids(id, request)
+        }
+        Update::Configuration { id, max_file_size, max_files } => {
+            let max_file_size = max_file_size.as_deref();
+            let max_file_size = max_file_size.map(|text| size("--max-file-size", text)).transpose()?;
+            let change = ConfigurationChange { max_file_size, max_files: *max_files };
+            of_ids(id, |id| Request::ChangeConfiguration { configuration: ConfigurationId(id), change })
+        }
         Update::Registration { id, .. } => {
-            let request = |id: &u64| Request::NoWait { registration: RegistrationId(*id) };
-            id.iter().map(|id| (id.to_string(), request(id))).collect()
+            of_ids(id, |id| Request::NoWait { registration: RegistrationId(id) })
         }
         Update::Node { name, pool, drain, no_drain, .. } => {
             let request = |node: &String| match (drain, no_drain) {
@@ -171,7 +191,24 @@ pub fn update(update: &Update) -> Vec<(String, Request)> {
             };
             name.iter().map(|name| (name.clone(), request(name))).collect()
         }
+    })
+}
+
+fn of_ids(ids: &[u64], request: impl Fn(u64) -> Request) -> Vec<(String, Request)> {
+    ids.iter().map(|id| (id.to_string(), request(*id))).collect()
+}
+
+/// What is said of the limits; the rest stays.
+fn policy_change(asked: &[(Limit, Policy)]) -> PolicyChange {
+    let mut change = PolicyChange::default();
+    for (limit, policy) in asked {
+        match limit {
+            Limit::WriteWindow => change.write_window = Some(*policy),
+            Limit::FileSize => change.file_size = Some(*policy),
+            Limit::FileCount => change.file_count = Some(*policy),
+        }
     }
+    change
 }
 
 /// The requests of `rm`, with what each is about.
@@ -246,7 +283,7 @@ mod tests {
 
     fn several(line: &str) -> Vec<Request> {
         let requests = match verb(line) {
-            Verb::Update(what) => update(&what),
+            Verb::Update(what) => update(&what).unwrap(),
             Verb::Rm(what) => remove(&what),
             other => panic!("{other:?}"),
         };
@@ -257,18 +294,22 @@ mod tests {
     fn what_operators_make() {
         let pool = Request::CreatePool { name: "wlm_pool".into(), granularity: Bytes(16 << 20) };
         assert_eq!(made("create pool --name wlm_pool --granularity 16MiB"), Ok(pool));
-        let session = |owner, group, hosts: &[&str]| Request::CreateSession {
+        let session = |owner, group, hosts: &[&str], creator: Option<&str>| Request::CreateSession {
             token: "mine".into(),
             owner,
             group,
             hosts: hosts.iter().map(|host| String::from(*host)).collect(),
+            creator: creator.map(str::to_owned),
         };
-        assert_eq!(made("create session --token mine"), Ok(session(1000, 100, &[])));
+        assert_eq!(made("create session --token mine"), Ok(session(1000, 100, &[], None)));
         assert_eq!(
             made("create session --hosts n1 n2 --owner 5001 --creator me --token mine"),
-            Ok(session(5001, 5002, &["n1", "n2"]))
+            Ok(session(5001, 5002, &["n1", "n2"], Some("me")))
         );
-        assert_eq!(made("create session --token mine --hosts=n1,n2"), Ok(session(1000, 100, &["n1", "n2"])));
+        assert_eq!(
+            made("create session --token mine --hosts=n1,n2"),
+            Ok(session(1000, 100, &["n1", "n2"], None))
+        );
     }
 
     #[test]
@@ -327,6 +368,30 @@ mod tests {
         assert_eq!(several("update node --name n1 --no-drain"), [drain(false)]);
         let session = |id| Request::Remove { object: ObjectId::Session(SessionId(id)), hurry: true };
         assert_eq!(several("rm session -i 7 8 --hurry"), [session(7), session(8)]);
+        let change = InstanceChange {
+            write_window_multiplier: Some(3),
+            policies: PolicyChange { file_size: Some(Policy::Both), ..PolicyChange::default() },
+            ..InstanceChange::default()
+        };
+        let changes =
+            [4, 5].map(|id| Request::ChangeInstance { instance: InstanceId(id), change: change.clone() });
+        assert_eq!(
+            several("update instance -i 4 5 --write-window-multiplier 3 --policy file_size=both"),
+            changes
+        );
+        let change = ConfigurationChange { max_file_size: Some(Bytes(1 << 30)), max_files: None };
+        assert_eq!(
+            several("update configuration --id 6 --max-file-size 1GiB"),
+            [Request::ChangeConfiguration { configuration: ConfigurationId(6), change }]
+        );
+        for wrong in
+            ["update instance -i 4", "update configuration -i 4", "update instance --policy file_size=both"]
+        {
+            assert!(
+                Arguments::try_parse_from(["dwcli"].into_iter().chain(wrong.split(' '))).is_err(),
+                "{wrong}"
+            );
+        }
         let wait = Request::NoWait { registration: RegistrationId(5) };
         assert_eq!(several("update registration -i 5 --no-wait"), [wait]);
         let bad =

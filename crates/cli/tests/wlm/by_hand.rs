@@ -114,6 +114,43 @@ fn space_by_hand_is_left_to_operators_unless_the_controller_is_told_otherwise() 
 }
 
 #[test]
+fn limits_are_changed_by_owners_to_stricter_ones_and_by_operators_to_any() {
+    let place = Place::for_everybody();
+    let _agents = place.agents(1, 1);
+    let session = accepted(&place, ANN, "create session --token mine --creator me");
+    let row = place.dwstat(ANN, "sessions").1.lines().nth(1).unwrap().to_owned();
+    assert_eq!(row.split_whitespace().nth(3), Some("me"), "{row}");
+    let instance =
+        accepted(&place, ANN, &format!("create instance --label a --capacity 1MiB --session {session}"));
+    let configuration = place.client().snapshot().unwrap().configurations[0].id.0;
+    let text = place.dwcli(ANN, &format!("update instance -i {instance} --write-window-multiplier 3")).1;
+    let expected = format!(
+        "update request for instances entity with id = {instance} accepted, \"dwstat instances\" for status\n"
+    );
+    assert_eq!(text, expected);
+    accepted(
+        &place,
+        ANN,
+        &format!("update configuration -i {configuration} --max-file-size 1GiB --max-files 9"),
+    );
+    for line in [
+        format!("update instance -i {instance} --write-window-multiplier 4"),
+        format!("update instance -i {instance} --policy file_size=log"),
+        format!("update configuration -i {configuration} --max-files 10"),
+    ] {
+        refused(&place, ANN, &line, "left to operators");
+        refused(&place, BOB, &line, "belongs to uid 5001");
+        accepted(&place, ROOT, &line);
+    }
+    refused(
+        &place,
+        ROOT,
+        &format!("update instance -i {instance} --write-window-length 0"),
+        "a write window is 1 to",
+    );
+}
+
+#[test]
 fn a_wrong_command_line_is_told_from_a_refusal() {
     let place = Place::for_everybody();
     let _agents = place.agents(1, 0);

@@ -17,6 +17,7 @@
 
 mod agents;
 mod by_hand;
+mod changes;
 pub mod effect;
 pub mod event;
 mod jobs;

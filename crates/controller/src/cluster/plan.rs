@@ -82,14 +82,7 @@ impl Step<'_> {
             return Ok(());
         };
         let of_pool = self.state.settings.policies_of(&self.pool_named(space.pool.as_deref())?.name);
-        let keeps =
-            |asked: Policy, least: Policy| asked.refuses() >= least.refuses() && asked.logs() >= least.logs();
-        let pairs = [
-            (asked.write_window, of_pool.write_window),
-            (asked.file_size, of_pool.file_size),
-            (asked.file_count, of_pool.file_count),
-        ];
-        if pairs.into_iter().all(|(asked, least)| keeps(asked, least)) {
+        if adds_to(asked, of_pool) {
             return Ok(());
         }
         let what = "policies that let through, or do not log, what those of the pool do".to_owned();
@@ -226,8 +219,17 @@ fn check_use(kind: ConfigurationType, access: &[AccessRequest]) -> Result<(), Re
     Ok(())
 }
 
+/// Whether these policies refuse and log what others do.
+pub(super) fn adds_to(asked: InstancePolicies, least: InstancePolicies) -> bool {
+    let keeps =
+        |asked: Policy, least: Policy| asked.refuses() >= least.refuses() && asked.logs() >= least.logs();
+    keeps(asked.write_window, least.write_window)
+        && keeps(asked.file_size, least.file_size)
+        && keeps(asked.file_count, least.file_count)
+}
+
 /// Judges a write window.
-fn check_window(window: Option<WindowRequest>) -> Result<(), Refusal> {
+pub(super) fn check_window(window: Option<WindowRequest>) -> Result<(), Refusal> {
     let fits = |window: WindowRequest| {
         (1..=WINDOW_LENGTH_MAX_S).contains(&window.length_s)
             && (1..=WINDOW_MULTIPLIER_MAX).contains(&window.multiplier)

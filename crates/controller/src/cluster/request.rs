@@ -7,7 +7,7 @@ use crate::request::{AccessRequest, StageDirection, StageKind, WindowRequest};
 use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
 use forebay_model::ids::*;
-use forebay_model::limits::InstancePolicies;
+use forebay_model::limits::{InstancePolicies, Policy};
 use forebay_model::objects::ConfigurationType;
 use serde::{Deserialize, Serialize};
 
@@ -80,6 +80,9 @@ pub enum Request {
         group: u32,
         /// Client nodes. Only operators may name some.
         hosts: Vec<String>,
+        /// Who made it, in the words of who asks; `None`: dwcli.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        creator: Option<String>,
     },
     /// Make an instance on a session.
     CreateInstance {
@@ -112,6 +115,20 @@ pub enum Request {
         object: ObjectId,
         /// Give up what is still to be staged out.
         hurry: bool,
+    },
+    /// Change limits of an instance.
+    ChangeInstance {
+        /// The instance.
+        instance: InstanceId,
+        /// What changes.
+        change: InstanceChange,
+    },
+    /// Change limits of a configuration.
+    ChangeConfiguration {
+        /// The configuration.
+        configuration: ConfigurationId,
+        /// What changes.
+        change: ConfigurationChange,
     },
     /// Let teardown no longer wait for stage-outs of this registration.
     NoWait {
@@ -163,6 +180,47 @@ pub enum Request {
         /// The session.
         session: SessionId,
     },
+}
+
+/// Limits of an instance; what is not said stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct InstanceChange {
+    /// Seconds of the write window.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_window_length_s: Option<u64>,
+    /// So many times the size of a fragment may be written in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_window_multiplier: Option<u64>,
+    /// What happens at the limits.
+    pub policies: PolicyChange,
+}
+
+/// What happens at limits; what is not said stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PolicyChange {
+    /// More is written within the write window than allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub write_window: Option<Policy>,
+    /// A file grows beyond the largest size.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_size: Option<Policy>,
+    /// More files are created than allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub file_count: Option<Policy>,
+}
+
+/// Limits of a configuration; what is not said stays.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ConfigurationChange {
+    /// No file grows beyond this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_file_size: Option<forebay_model::units::Bytes>,
+    /// No more files than this.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_files: Option<u64>,
 }
 
 /// An object that can be taken away.
@@ -275,6 +333,8 @@ impl Request {
             Request::CreateConfiguration { .. } => "create configuration",
             Request::CreateActivation { .. } => "create activation",
             Request::Remove { .. } => "remove",
+            Request::ChangeInstance { .. } => "update instance",
+            Request::ChangeConfiguration { .. } => "update configuration",
             Request::NoWait { .. } => "update registration",
             Request::Stage { .. } => "stage",
             Request::StageTerminate { .. } => "stage terminate",

@@ -16,6 +16,7 @@ use forebay_model::units::{Bytes, MIB};
 use std::collections::{BTreeMap, BTreeSet};
 
 mod by_hand;
+mod changes;
 mod told;
 
 const SLURM: u32 = 64030;
@@ -485,8 +486,13 @@ fn users_see_and_change_only_what_is_theirs() {
         let refused = cluster.get(BOB, request);
         assert!(matches!(refused, Err(Refusal::NotYours { uid: BOB, owner: ALICE, .. })), "{refused:?}");
     }
-    let somebody_else =
-        Request::CreateSession { token: "x".into(), owner: ALICE, group: 1, hosts: Vec::new() };
+    let somebody_else = Request::CreateSession {
+        token: "x".into(),
+        owner: ALICE,
+        group: 1,
+        hosts: Vec::new(),
+        creator: None,
+    };
     assert!(matches!(cluster.get(BOB, somebody_else), Err(Refusal::NotAllowed { .. })));
     cluster.get(ALICE, Request::Remove { object: ObjectId::Session(session), hurry: false }).unwrap();
 }
@@ -495,8 +501,10 @@ fn users_see_and_change_only_what_is_theirs() {
 fn objects_made_by_hand_live_and_end_like_those_of_jobs() {
     let mut cluster = Cluster::new();
     let hosts = vec!["c1".into()];
-    let made =
-        cluster.get(OPERATOR, Request::CreateSession { token: "mine".into(), owner: BOB, group: 1, hosts });
+    let made = cluster.get(
+        OPERATOR,
+        Request::CreateSession { token: "mine".into(), owner: BOB, group: 1, hosts, creator: None },
+    );
     let Ok(Answer::Accepted { kind: ObjectKind::Session, id: 1 }) = made else { panic!("{made:?}") };
     let (session, configuration) = (SessionId(1), ConfigurationId(1));
     let space = space(1, &[AccessMode::Striped]);

@@ -10,7 +10,7 @@ use super::refusal::{Refusal, Role};
 use super::request::*;
 use super::row::*;
 use super::step::{Reply, Step};
-use super::word::check_name;
+use super::word::{check_name, check_word};
 use crate::request::AccessRequest;
 use forebay_model::ids::*;
 use forebay_model::objects::{AccessMode, ConfigurationType};
@@ -20,8 +20,9 @@ impl Step<'_> {
     /// Requests about one's own objects.
     pub fn serve_user(&mut self, caller: Caller, request: Request) -> Result<Reply, Refusal> {
         match request {
-            Request::CreateSession { token, owner, group, hosts } => {
-                self.create_session(caller, &token, (owner, group), hosts)
+            Request::CreateSession { token, owner, group, hosts, creator } => {
+                let creator = creator.as_deref().unwrap_or("dwcli");
+                self.create_session(caller, &token, (creator, owner, group), hosts)
             }
             Request::CreateInstance { session, label, space } => {
                 self.create_instance(caller, session, label, &space)
@@ -33,6 +34,10 @@ impl Step<'_> {
                 self.create_activation(caller, session, configuration)
             }
             Request::Remove { object, hurry } => self.remove_object(caller, object, hurry),
+            Request::ChangeInstance { instance, change } => self.change_instance(caller, instance, &change),
+            Request::ChangeConfiguration { configuration, change } => {
+                self.change_configuration(caller, configuration, change)
+            }
             Request::NoWait { registration } => self.no_wait(caller, registration),
             Request::Stage { session, configuration, stage } => {
                 self.stage_now(caller, session, configuration, &stage)
@@ -53,14 +58,20 @@ impl Step<'_> {
         Ok(row.clone())
     }
 
-    fn check_owner(&self, caller: Caller, kind: ObjectKind, id: u64, owner: u32) -> Result<(), Refusal> {
+    pub(super) fn check_owner(
+        &self,
+        caller: Caller,
+        kind: ObjectKind,
+        id: u64,
+        owner: u32,
+    ) -> Result<(), Refusal> {
         if caller.uid == owner || self.state.settings.is_operator(caller.uid) {
             return Ok(());
         }
         Err(Refusal::NotYours { uid: caller.uid, kind, id, owner })
     }
 
-    fn living_session(&self, caller: Caller, id: SessionId) -> Result<SessionRow, Refusal> {
+    pub(super) fn living_session(&self, caller: Caller, id: SessionId) -> Result<SessionRow, Refusal> {
         let row = self.own_session(caller, id)?;
         if row.state.goal == Goal::Destroy {
             return Err(Refusal::TornDown { token: row.token });
@@ -72,9 +83,10 @@ impl Step<'_> {
         &mut self,
         caller: Caller,
         token: &str,
-        (owner, group): (u32, u32),
+        person: (&str, u32, u32),
         hosts: Vec<String>,
     ) -> Result<Reply, Refusal> {
+        let (creator, owner, _) = person;
         let operator = self.state.settings.is_operator(caller.uid);
         if !operator && (owner != caller.uid || !hosts.is_empty()) {
             let what = "a session of somebody else, or with client nodes".to_owned();
@@ -82,12 +94,13 @@ impl Step<'_> {
         }
         self.check_by_hand(caller)?;
         check_name(token)?;
+        check_word(creator)?;
         if let Some(present) = self.state.session_of(token) {
             return Err(Refusal::Exists { token: token.to_owned(), owner: present.owner });
         }
         self.check_room_for_session(owner)?;
         let hosts = self.check_hosts(hosts)?;
-        let session = self.make_session(token, ("dwcli", owner, group), SessionKind::Plain, String::new());
+        let session = self.make_session(token, person, SessionKind::Plain, String::new());
         self.state.tables.sessions.edit(&session.id, |row| row.hosts = hosts);
         self.touch(session.id);
         Ok(accepted(ObjectKind::Session, session.id.0))

@@ -27,6 +27,12 @@ pub fn form_of(request: &Request) -> Form {
         Request::NoWait { registration } => {
             return patch(format!("/v1/registrations/{registration}"), json!({ "wait": false }));
         }
+        Request::ChangeInstance { instance, change } => {
+            return patch(format!("/v1/instances/{instance}"), json!(change));
+        }
+        Request::ChangeConfiguration { configuration, change } => {
+            return patch(format!("/v1/configurations/{configuration}"), json!(change));
+        }
         Request::AssignNode { node, pool } => return patch_node(node, json!({ "pool": pool })),
         Request::Drain { node, drain } => return patch_node(node, json!({ "drain": drain })),
         Request::Retry { session } => (format!("/v1/sessions/{session}/retry"), json!({})),

@@ -192,6 +192,14 @@ impl Parsed {
                 Ok(Request::Retry { session: SessionId(id()?) })
             }
             "no_wait" => no_wait(RegistrationId(id()?), body),
+            "change_instance" => {
+                let change = serde_json::from_slice(body).map_err(unfit)?;
+                Ok(Request::ChangeInstance { instance: InstanceId(id()?), change })
+            }
+            "change_configuration" => {
+                let change = serde_json::from_slice(body).map_err(unfit)?;
+                Ok(Request::ChangeConfiguration { configuration: ConfigurationId(id()?), change })
+            }
             "change_node" => change_node(node(), body),
             _ => tagged(name, body),
         }

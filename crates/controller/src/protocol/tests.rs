@@ -2,12 +2,13 @@
 
 use super::*;
 use crate::cluster::Request;
-use crate::cluster::request::{CreatePersistent, ObjectId, Setup, Space, Stage};
+use crate::cluster::request::*;
 use crate::cluster::row::StageId;
 use crate::request::{AccessRequest, StageDirection, StageKind};
 use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
 use forebay_model::ids::*;
+use forebay_model::limits::Policy;
 use forebay_model::objects::{AccessMode, ConfigurationType};
 use forebay_model::units::Bytes;
 
@@ -70,7 +71,13 @@ pub(super) fn samples() -> Vec<Request> {
             group: 2,
             space: space(),
         }),
-        Request::CreateSession { token: "a".into(), owner: 1, group: 2, hosts: vec!["c1".into()] },
+        Request::CreateSession {
+            token: "a".into(),
+            owner: 1,
+            group: 2,
+            hosts: vec!["c1".into()],
+            creator: Some("me".into()),
+        },
         Request::CreateInstance { session, label: "l".into(), space: space() },
         Request::CreateConfiguration { instance: InstanceId(3), kind, access },
         Request::CreateActivation { session, configuration },
@@ -78,6 +85,19 @@ pub(super) fn samples() -> Vec<Request> {
         Request::Remove { object: ObjectId::Session(session), hurry: false },
         Request::Remove { object: ObjectId::Activation(ActivationId(4)), hurry: false },
         Request::Remove { object: ObjectId::Registration(RegistrationId(5)), hurry: false },
+        Request::ChangeInstance {
+            instance: InstanceId(3),
+            change: InstanceChange {
+                write_window_length_s: Some(9),
+                write_window_multiplier: Some(2),
+                policies: PolicyChange { file_size: Some(Policy::Both), ..PolicyChange::default() },
+            },
+        },
+        Request::ChangeInstance { instance: InstanceId(3), change: InstanceChange::default() },
+        Request::ChangeConfiguration {
+            configuration,
+            change: ConfigurationChange { max_file_size: Some(Bytes(5)), max_files: Some(1) },
+        },
         Request::NoWait { registration: RegistrationId(5) },
         Request::Stage { session, configuration, stage: stage() },
         Request::StageTerminate { stage: StageId(6) },
@@ -96,6 +116,7 @@ pub(super) fn samples() -> Vec<Request> {
             Request::Teardown { .. } | Request::CreatePersistent(_) | Request::CreateSession { .. } => {}
             Request::CreateInstance { .. } | Request::CreateConfiguration { .. } => {}
             Request::CreateActivation { .. } | Request::Remove { .. } | Request::NoWait { .. } => {}
+            Request::ChangeInstance { .. } | Request::ChangeConfiguration { .. } => {}
             Request::Stage { .. } | Request::StageTerminate { .. } | Request::CreatePool { .. } => {}
             Request::AssignNode { .. } | Request::Drain { .. } | Request::ForgetNode { .. } => {}
             Request::Retry { .. } => {}
@@ -158,6 +179,10 @@ fn what_is_not_understood_is_refused() {
         ("PATCH", "/v1/nodes/s1", "change_node", r#"{"drain":true,"pool":null}"#),
         ("PATCH", "/v1/nodes/s1", "change_node", r#"{"drain":"yes"}"#),
         ("PATCH", "/v1/registrations/1", "no_wait", r#"{"wait":true}"#),
+        ("PATCH", "/v1/instances/1", "change_instance", r#"{"capacity":1}"#),
+        ("PATCH", "/v1/instances/1", "change_instance", r#"{"policies":{"file_size":"warn"}}"#),
+        ("PATCH", "/v1/instances/x", "change_instance", "{}"),
+        ("PATCH", "/v1/configurations/1", "change_configuration", r#"{"max_files":-1}"#),
         ("DELETE", "/v1/sessions/x", "remove_session", ""),
         ("DELETE", "/v1/sessions/1?hurry=maybe", "remove_session", ""),
         ("DELETE", "/v1/sessions/1", "remove_session", "{}"),

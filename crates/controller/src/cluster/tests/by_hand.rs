@@ -11,7 +11,13 @@ impl Cluster {
     }
 
     fn session_by_hand(&mut self, uid: u32, token: &str, owner: u32) -> Result<SessionId, Refusal> {
-        let create = Request::CreateSession { token: token.into(), owner, group: 100, hosts: Vec::new() };
+        let create = Request::CreateSession {
+            token: token.into(),
+            owner,
+            group: 100,
+            hosts: Vec::new(),
+            creator: None,
+        };
         self.get(uid, create).map(|answer| match answer {
             Answer::Accepted { id, .. } => SessionId(id),
             other => panic!("{other:?}"),

@@ -186,7 +186,13 @@ fn a_mount_names_the_storage_node_that_did_not_come() {
 #[test]
 fn who_is_no_operator_can_only_add_to_the_policies_of_the_pool() {
     let mut cluster = Cluster::new();
-    let create = Request::CreateSession { token: "mine".into(), owner: ALICE, group: 100, hosts: Vec::new() };
+    let create = Request::CreateSession {
+        token: "mine".into(),
+        owner: ALICE,
+        group: 100,
+        hosts: Vec::new(),
+        creator: None,
+    };
     let Ok(Answer::Accepted { id: session, .. }) = cluster.get(ALICE, create) else { panic!() };
     let mut asked = |uid: u32, label: &str, write_window: Policy| {
         let policies = InstancePolicies { write_window, ..InstancePolicies::default() };

@@ -58,7 +58,7 @@ impl Test {
     fn make_session(&self, number: u64) -> oneshot::Receiver<Result<Answer, Refusal>> {
         let (reply, answer) = oneshot::channel();
         let (token, hosts) = (format!("s{number}"), Vec::new());
-        let request = Request::CreateSession { token, owner: 0, group: 0, hosts };
+        let request = Request::CreateSession { token, owner: 0, group: 0, hosts, creator: None };
         let (id, caller) = (RequestId(number), Caller { uid: 0 });
         self.commands.send(Command::Ask { id, caller, request, reply }).unwrap();
         answer
