@@ -11,6 +11,7 @@
 //!
 //! Uses `forebay-model` (stripe arithmetic) and `forebay-wire` (what the services promise). Knows no client.
 
+mod boot;
 pub mod check;
 mod content;
 mod data;

@@ -30,9 +30,10 @@ pub(crate) use intent::{Intent, What};
 pub(crate) use reservations::{Reservation, Reservations};
 pub(crate) use slots::{Alone, Deed, Past, SessionDeeds, Values};
 
+use crate::boot::Boot;
 use forebay_wire::message::SessionId;
 use intent::Now;
-use page::{Page, boot};
+use page::Page;
 use rustix::fs::{AtFlags, CWD, Mode};
 use rustix::io::Errno;
 use std::collections::BTreeSet;
@@ -79,7 +80,7 @@ impl Deeds {
             Ok(()) | Err(Errno::EXIST) => {}
             Err(errno) => return Err(errno.into()),
         }
-        let boot = boot()?;
+        let boot = Boot::present()?.words();
         let kept: BTreeSet<String> = sessions.iter().copied().map(name_of).collect();
         for entry in std::fs::read_dir(directory)? {
             let entry = entry?;

@@ -20,7 +20,6 @@ pub(super) const WORD: usize = size_of::<u64>();
 const HEADER_WORDS: usize = 4;
 /// "FBDEEDS" and the version.
 const VALID: u64 = 0x4642_4445_4544_5301;
-const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 
 /// See the module.
 pub(super) struct Page {
@@ -34,14 +33,6 @@ pub(super) struct Page {
 unsafe impl Send for Page {}
 // SAFETY: as above.
 unsafe impl Sync for Page {}
-
-/// Which boot of the machine this is.
-pub(super) fn boot() -> io::Result<[u64; 2]> {
-    let text = std::fs::read_to_string(BOOT_ID)?;
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
-    let id = u128::from_str_radix(&digits, 16).map_err(io::Error::other)?;
-    Ok([(id >> 64) as u64, id as u64])
-}
 
 fn write_all(file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;

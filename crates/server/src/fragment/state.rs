@@ -7,6 +7,7 @@
 //! While an instance is open the record says so (`clean: false`). A record that cannot be read is like none.
 
 use super::{Fragment, read_file, replace_file};
+use crate::boot::Boot;
 use crate::host::host;
 use forebay_wire::{FsError, Result};
 use rustix::fs::AtFlags;
@@ -94,6 +95,5 @@ fn write(fragment: &Fragment, state: &State, durable: bool) -> Result<()> {
 }
 
 fn boot() -> Option<String> {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
-    Some(id.trim().to_owned())
+    Boot::present().ok().map(|boot| boot.to_string())
 }

@@ -13,10 +13,10 @@ use super::listener::{ListenError, Listener};
 use super::serve;
 use super::session::Session;
 use super::stream::{Origin, Stream};
+use crate::boot::Boot;
 use crate::locks::LockLimits;
 use forebay_wire::boot;
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -158,9 +158,6 @@ struct Inner {
     is_stopping: AtomicBool,
 }
 
-/// Says which start of the machine this is.
-const BOOT: &str = "/proc/sys/kernel/random/boot_id";
-
 /// See the module.
 pub struct Server {
     inner: Arc<Inner>,
@@ -170,10 +167,7 @@ pub struct Server {
 /// A number of this start of the machine. Where the kernel does not say one, each process counts as a start: too many are told
 /// that something may be lost, and nobody too few.
 fn memory() -> io::Result<u64> {
-    let Ok(boot) = std::fs::read_to_string(BOOT) else { return random().map(u64::from_ne_bytes) };
-    let mut hasher = DefaultHasher::new();
-    boot.trim().hash(&mut hasher);
-    Ok(hasher.finish())
+    Boot::present().map(Boot::number).or_else(|_| random().map(u64::from_ne_bytes))
 }
 
 impl Server {

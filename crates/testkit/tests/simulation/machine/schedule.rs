@@ -397,7 +397,9 @@ impl Schedule {
     /// Which boot this is of the running process's machine.
     pub(super) fn boot(&self) -> String {
         let name = &self.processes[self.process().0];
-        format!("{name}-{}\n", self.boots.get(name).copied().unwrap_or(0))
+        let machine =
+            name.bytes().fold(0u32, |number, byte| number.wrapping_mul(31).wrapping_add(byte.into()));
+        format!("{machine:08x}-0000-4000-8000-{:012x}\n", self.boots.get(name).copied().unwrap_or(0))
     }
 
     fn end_of(&mut self, process: Process) {
