@@ -21,6 +21,9 @@ struct Reference {
     count: u64,
     /// Kept at the server beyond that.
     kept: u64,
+    /// Of both together so many that the server does not know: it found the object gone when they were claimed. What is given
+    /// back is taken from these first, or it would take references that were counted since.
+    void: u64,
     /// Open files of the object, and places of held objects in it.
     pins: u64,
     /// Of the open files those that are open for writing, and when the last one was closed.
@@ -152,7 +155,7 @@ impl Held {
     pub(crate) fn not_told_yet(&self, items: Vec<Forgotten>, life: Option<Life>) {
         let mut inner = self.lock();
         if inner.life == life {
-            items.into_iter().for_each(|item| inner.give_back(item.ino, item.count));
+            items.into_iter().for_each(|item| inner.tell_of(item.ino, item.count));
         }
     }
 
@@ -288,6 +291,7 @@ impl Held {
         inner.life = Some(life);
         inner.forgotten.clear();
         inner.unclosed.clear();
+        inner.references.values_mut().for_each(|reference| reference.void = 0);
         let mut order = Vec::with_capacity(inner.references.len());
         let mut done = HashSet::from([Ino::ROOT]);
         for ino in inner.references.keys() {
@@ -302,6 +306,16 @@ impl Held {
         };
         let claims: Vec<Claim> = order.into_iter().filter_map(claim).collect();
         claims.into_iter().flat_map(|claim| inner.by_all_names(claim)).collect()
+    }
+
+    /// Objects that the life which begins did not find: it knows of no reference to them.
+    pub(crate) fn gone(&self, objects: impl IntoIterator<Item = Ino>) {
+        let mut inner = self.lock();
+        for ino in objects {
+            if let Some(reference) = inner.references.get_mut(&ino) {
+                reference.void = reference.count + reference.kept;
+            }
+        }
     }
 
     /// Files to open again.
@@ -383,6 +397,16 @@ impl Inner {
     }
 
     fn give_back(&mut self, ino: Ino, count: u64) {
+        let reference = self.references.get_mut(&ino);
+        let unknown = reference.map_or(0, |reference| {
+            let unknown = reference.void.min(count);
+            reference.void -= unknown;
+            unknown
+        });
+        self.tell_of(ino, count - unknown);
+    }
+
+    fn tell_of(&mut self, ino: Ino, count: u64) {
         if count > 0 {
             *self.forgotten.entry(ino).or_default() += count;
         }
@@ -396,8 +420,9 @@ impl Inner {
             if !self.references.get(&ino).is_some_and(is_unused) {
                 return;
             }
+            let kept = self.references.get(&ino).map_or(0, |reference| reference.kept);
+            self.give_back(ino, kept);
             let Some(reference) = self.references.remove(&ino) else { return };
-            self.give_back(ino, reference.kept);
             let Some(place) = reference.place else { return };
             if self.names.get(&place) == Some(&ino) {
                 self.names.remove(&place);
@@ -470,6 +495,48 @@ mod tests {
             .into_iter()
             .map(|claim| (claim.ino.0, claim.count, claim.place.map(|(parent, _)| parent.0)))
             .collect()
+    }
+
+    fn told(held: &Held) -> Vec<(u64, u64)> {
+        let (items, _) = held.take_forgotten();
+        let mut told: Vec<_> = items.into_iter().map(|item| (item.ino.0, item.count)).collect();
+        told.sort_unstable();
+        told
+    }
+
+    #[test]
+    fn what_a_life_did_not_find_is_not_given_back_to_it() {
+        let held = Held::default();
+        refer(&held, 5, 1, "moved");
+        refer(&held, 5, 1, "moved");
+        refer(&held, 6, 1, "well");
+        assert_eq!(held.claims(LIFE).len(), 2);
+        held.gone([Ino(5)]);
+        // It is there under another name, and is counted there once.
+        refer(&held, 5, 1, "back");
+        held.forget(Ino(5), 2);
+        held.forget(Ino(6), 1);
+        assert_eq!(told(&held), [(6, 1)]);
+        held.forget(Ino(5), 1);
+        assert_eq!(told(&held), [(5, 1)]);
+        // The next life finds it.
+        refer(&held, 5, 1, "back");
+        held.gone([Ino(5)]);
+        held.claims(LIFE);
+        held.forget(Ino(5), 1);
+        assert_eq!(told(&held), [(5, 1)]);
+    }
+
+    #[test]
+    fn what_is_kept_of_an_open_file_that_was_not_found_is_not_given_back() {
+        let held = Held::default();
+        refer(&held, 5, 1, "f");
+        open(&held, 1, 5);
+        held.forget(Ino(5), 1);
+        held.claims(LIFE);
+        held.gone([Ino(5)]);
+        held.lost(1);
+        assert_eq!(told(&held), []);
     }
 
     fn open(held: &Held, handle: u64, ino: u64) {

@@ -24,7 +24,8 @@ use super::waiting::Waiting;
 use forebay_wire::message::{
     Claim, Field, Flags, Item, MetadataRequest, Name, Once, Opened, Reply, SLOTS_MAX,
 };
-use forebay_wire::{Attr, FsError, Placement, Result};
+use forebay_wire::{Attr, FsError, Ino, Placement, Result};
+use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -102,10 +103,7 @@ impl Rejoining {
         life: Life,
         sequence: &mut u64,
     ) -> std::result::Result<(), Broken> {
-        let claims = self.held.claims(life);
-        for items in claims.chunks(Claim::MOST) {
-            ask(connection, &MetadataRequest::Reclaim { items: items.to_vec() }, sequence)?;
-        }
+        self.claim_references(connection, life, sequence)?;
         for (handle, OpenedFile { who, ino, flags }) in self.held.files() {
             let open = MetadataRequest::Open { who, ino, flags, reclaim: Some(handle) };
             match ask(connection, &open, sequence)? {
@@ -121,6 +119,25 @@ impl Rejoining {
             }
         }
         ask(connection, &MetadataRequest::ReclaimDone, sequence).map(drop)
+    }
+
+    /// An object is gone that is found by none of the names that it may have.
+    fn claim_references(
+        &self,
+        connection: &mut Connection,
+        life: Life,
+        sequence: &mut u64,
+    ) -> std::result::Result<(), Broken> {
+        let claims = self.held.claims(life);
+        let mut names: HashMap<Ino, i64> = HashMap::new();
+        for items in claims.chunks(Claim::MOST) {
+            items.iter().for_each(|claim| *names.entry(claim.ino).or_default() += 1);
+            let reply = ask(connection, &MetadataRequest::Reclaim { items: items.to_vec() }, sequence)?;
+            let Reply::Claimed { gone } = reply else { continue };
+            gone.iter().for_each(|ino| *names.entry(*ino).or_default() -= 1);
+        }
+        self.held.gone(names.into_iter().filter(|(_, found)| *found <= 0).map(|(ino, _)| ino));
+        Ok(())
     }
 
     fn entitle(&self, opened: &Opened) {
