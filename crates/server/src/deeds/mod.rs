@@ -18,11 +18,14 @@
 //! Only for the boot that it was written in: after a crash of the machine the pages and what they tell of may be of
 //! different times, and nobody believes them.
 //!
+//! They lie on the disk of the names. When that fails, stores to them are refused: this ends nobody ([`refused`]).
+//!
 //! A session's file has a fixed size, is made when the session begins and removed when it ends; what belongs to no session is
 //! removed at the start. Any thread may call; one thread at a time uses a slot, and `now` is the tree's exclusive lock's.
 
 mod intent;
 mod page;
+mod refused;
 mod reservations;
 mod slots;
 

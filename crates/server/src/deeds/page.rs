@@ -4,15 +4,20 @@
 //! through the mapping, the mark that it is valid last. Killed in between, it is made again. One of another boot, another
 //! size or another version is emptied in the same way.
 //!
+//! Every word is known beside the mapping, which is only stored to: a disk that refuses a store ([`super::refused`]) takes
+//! from the next process what is stored from then on, is told once in the log, and nothing else. That a page was refused a store is
+//! not known to the next process; its disk was at its end then, and what it serves from is an older state of it.
+//!
 //! The words of a page are not those of the machine after: it is read in the boot that it was written in, by the same kind of
 //! processor. Any thread may call.
 
+use super::refused::Guarded;
 use rustix::fs::{CWD, Mode, OFlags};
-use std::io;
+use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::Release};
 
 /// Bytes of a word.
 pub(super) const WORD: usize = size_of::<u64>();
@@ -23,16 +28,26 @@ const VALID: u64 = 0x4642_4445_4544_5301;
 
 /// See the module.
 pub(super) struct Page {
-    words: NonNull<AtomicU64>,
-    count: usize,
+    path: PathBuf,
+    words: Vec<AtomicU64>,
+    mapped: Mapping,
+    is_told: AtomicBool,
     /// It was there before, and says what happened before.
     pub(super) knows_past: bool,
 }
 
-// SAFETY: the mapping belongs to the page until it is dropped, and is used through atomic words only.
-unsafe impl Send for Page {}
+/// A file that is mapped to be stored to.
+struct Mapping {
+    at: NonNull<AtomicU64>,
+    count: usize,
+    /// `None`: nothing is guarded any more, since it is unmapped next.
+    guarded: Option<Guarded>,
+}
+
+// SAFETY: the mapping belongs to its owner until it is dropped, and is used through atomic words only.
+unsafe impl Send for Mapping {}
 // SAFETY: as above.
-unsafe impl Sync for Page {}
+unsafe impl Sync for Mapping {}
 
 fn write_all(file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     let mut done = 0;
@@ -42,57 +57,70 @@ fn write_all(file: &OwnedFd, bytes: &[u8]) -> io::Result<()> {
     Ok(())
 }
 
+/// The words of a file that has so many bytes, if it has.
+fn read(file: &OwnedFd, bytes: usize) -> io::Result<Option<Vec<u64>>> {
+    if rustix::fs::fstat(file)?.st_size != bytes as i64 {
+        return Ok(None);
+    }
+    let mut read = vec![0; bytes];
+    let mut done = 0;
+    while done < bytes {
+        match rustix::io::pread(file, &mut read[done..], done as u64)? {
+            0 => return Ok(None),
+            count => done += count,
+        }
+    }
+    let word = |bytes: &[u8; WORD]| u64::from_ne_bytes(*bytes);
+    Ok(Some(read.as_chunks().0.iter().map(word).collect()))
+}
+
 impl Page {
     /// Opens a page of so many bytes, or makes it.
     pub(super) fn open(path: &Path, bytes: usize, boot: [u64; 2]) -> io::Result<Page> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::openat(CWD, path, flags, Mode::RUSR | Mode::WUSR)?;
-        if rustix::fs::fstat(&file)?.st_size == bytes as i64 {
-            let page = Page::map(&file, bytes, true)?;
-            if page.is_of(boot) {
-                return Ok(page);
-            }
+        let known = read(&file, bytes)?.filter(|words| words.starts_with(&[VALID, boot[0], boot[1]]));
+        if known.is_none() {
+            rustix::fs::ftruncate(&file, 0)?;
+            write_all(&file, &vec![0; bytes])?;
         }
-        rustix::fs::ftruncate(&file, 0)?;
-        write_all(&file, &vec![0; bytes])?;
-        let page = Page::map(&file, bytes, false)?;
-        for (at, word) in boot.into_iter().enumerate() {
-            page.raw(1 + at).store(word, Release);
+        let knows_past = known.is_some();
+        let words = known.unwrap_or_else(|| vec![0; bytes / WORD]).into_iter().map(AtomicU64::new).collect();
+        let (path, mapped) = (path.to_owned(), Mapping::of(&file, bytes)?);
+        let page = Page { path, words, mapped, is_told: AtomicBool::new(false), knows_past };
+        if !knows_past {
+            boot.into_iter().enumerate().for_each(|(at, word)| page.store(1 + at, word));
+            page.store(0, VALID);
         }
-        page.raw(0).store(VALID, Release);
         Ok(page)
     }
 
-    fn map(file: &OwnedFd, bytes: usize, knows_past: bool) -> io::Result<Page> {
-        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
-        // SAFETY: a new mapping, at a place that the kernel chooses, of a file that is this long.
-        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, shared, file.as_raw_fd(), 0) };
-        if at == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
+    fn store(&self, at: usize, word: u64) {
+        self.words[at].store(word, Release);
+        self.mapped.word(at).store(word, Release);
+        if self.mapped.is_lost() && !self.is_told.swap(true, Relaxed) {
+            self.tell();
         }
-        let words = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("a mapping at no address"))?;
-        Ok(Page { words, count: bytes / WORD, knows_past })
     }
 
-    fn is_of(&self, boot: [u64; 2]) -> bool {
-        let header = [0, 1, 2].map(|at| self.raw(at).load(Relaxed));
-        header == [VALID, boot[0], boot[1]]
-    }
-
-    fn raw(&self, at: usize) -> &AtomicU64 {
-        assert!(at < self.count, "word {at} of {}", self.count);
-        // SAFETY: within the mapping, aligned, and the file is never made shorter while it is mapped: it is ours.
-        unsafe { self.words.add(at).as_ref() }
+    /// On standard error, which is the log of every process that serves.
+    fn tell(&self) {
+        let _ = writeln!(
+            std::io::stderr().lock(),
+            "forebay: {}: what is done for a client cannot be written down any more: the disk does not take it. If this process is \
+             killed, the next one settles what was under way by looking at it",
+            self.path.display()
+        );
     }
 
     /// A word after the header.
     pub(super) fn word(&self, at: usize) -> u64 {
-        self.raw(HEADER_WORDS + at).load(Relaxed)
+        self.words[HEADER_WORDS + at].load(Relaxed)
     }
 
     /// Stores a word, after all that was stored before.
     pub(super) fn set(&self, at: usize, word: u64) {
-        self.raw(HEADER_WORDS + at).store(word, Release);
+        self.store(HEADER_WORDS + at, word);
     }
 
     /// Words after the header.
@@ -101,10 +129,36 @@ impl Page {
     }
 }
 
-impl Drop for Page {
+impl Mapping {
+    fn of(file: &OwnedFd, bytes: usize) -> io::Result<Mapping> {
+        let (access, shared) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED);
+        // SAFETY: a new mapping, at a place that the kernel chooses, of a file that is this long.
+        let at = unsafe { libc::mmap(std::ptr::null_mut(), bytes, access, shared, file.as_raw_fd(), 0) };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let at = NonNull::new(at.cast()).ok_or_else(|| io::Error::other("a mapping at no address"))?;
+        let mut mapping = Mapping { at, count: bytes / WORD, guarded: None };
+        mapping.guarded = Some(Guarded::new(mapping.at.as_ptr() as usize, bytes)?);
+        Ok(mapping)
+    }
+
+    fn word(&self, at: usize) -> &AtomicU64 {
+        assert!(at < self.count, "word {at} of {}", self.count);
+        // SAFETY: within the mapping, and aligned. What the file does not take is taken by what comes in its place.
+        unsafe { self.at.add(at).as_ref() }
+    }
+
+    fn is_lost(&self) -> bool {
+        self.guarded.as_ref().is_some_and(Guarded::is_lost)
+    }
+}
+
+impl Drop for Mapping {
     fn drop(&mut self) {
+        self.guarded = None;
         // SAFETY: nothing borrows from the mapping any more. What fails here leaves it mapped.
-        unsafe { libc::munmap(self.words.as_ptr().cast(), self.count * WORD) };
+        unsafe { libc::munmap(self.at.as_ptr().cast(), self.count * WORD) };
     }
 }
 
@@ -140,5 +194,29 @@ mod tests {
             assert!(!page.knows_past);
             assert_eq!((0..8).map(|at| page.word(at)).sum::<u64>(), 0);
         }
+    }
+
+    #[test]
+    fn a_store_that_the_disk_refuses_ends_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let open = |name: &str| Page::open(&directory.path().join(name), BYTES, [1, 2]).unwrap();
+        let (refused, well) = (open("refused"), open("well"));
+        refused.set(3, 5);
+        // There is no page to store to: the same signal as of a disk that fails.
+        std::fs::File::options().write(true).open(&refused.path).unwrap().set_len(0).unwrap();
+        std::thread::scope(|scope| {
+            for at in [0, 1, 7] {
+                let refused = &refused;
+                scope.spawn(move || refused.set(at, 9));
+            }
+        });
+        assert_eq!([0, 1, 3, 7].map(|at| refused.word(at)), [9, 9, 5, 9]);
+        assert!(refused.mapped.is_lost() && refused.is_told.load(Relaxed));
+        well.set(1, 4);
+        assert!(!well.mapped.is_lost());
+        assert_eq!(open("well").word(1), 4);
+        drop(refused);
+        let again = open("refused");
+        assert!(!again.knows_past && !again.mapped.is_lost());
     }
 }
