@@ -7,7 +7,8 @@
 //! 3. the attribute that says where its content is, is set: an empty striped file;
 //! 4. its mode is made final.
 //!
-//! Nobody is told the name before all is done (in a shared tree nobody looks meanwhile: see [`Tree::making`]), and a failure after step 1 removes the stub again. A directory or special
+//! Nobody is told the name before all is done (in a shared tree nobody looks meanwhile: see [`Tree::making`]), and a failure after step 1 removes the stub again and
+//! waits until that is on the disk: a crash brings no name back whose making was refused. A directory or special
 //! file is made, then given its owner, then its mode, likewise.
 
 use super::Tree;
@@ -126,7 +127,7 @@ impl Tree {
             let stat = self.set_owner_of_new(&place, object.caller)?;
             self.set_mode_of_new(&place, stat, object.mode & 0o7777)
         };
-        let stat = finish().map_err(|error| undo(&place, AtFlags::empty(), error))?;
+        let stat = finish().map_err(|error| self.undo(&place, AtFlags::empty(), error))?;
         self.made(making, parent, &place, &stat, Annotation::default())
     }
 
@@ -157,7 +158,7 @@ impl Tree {
             }
             Ok((self.set_mode_of_new(&place, stat, stub_mode | inherited)?, annotation))
         };
-        let (stat, annotation) = finish().map_err(|error| undo(&place, AtFlags::REMOVEDIR, error))?;
+        let (stat, annotation) = finish().map_err(|error| self.undo(&place, AtFlags::REMOVEDIR, error))?;
         self.made(making, parent, &place, &stat, annotation)
     }
 
@@ -177,7 +178,7 @@ impl Tree {
         rustix::fs::symlinkat(target, &directory, name).map_err(host("make a symbolic link"))?;
         let place = Place { directory, name: name.to_owned() };
         let stat = self.set_owner_of_new(&place, caller);
-        let stat = stat.map_err(|error| undo(&place, AtFlags::empty(), error))?;
+        let stat = stat.map_err(|error| self.undo(&place, AtFlags::empty(), error))?;
         self.made(making, parent, &place, &stat, Annotation::default())
     }
 
@@ -227,7 +228,7 @@ impl Tree {
             true => Err(FsError::TooManyOpenFiles),
             false => self.finish_stub(&fd, &place, stub_mode, &annotation, object.caller),
         };
-        let stat = finish().map_err(|error| undo(&place, AtFlags::empty(), error))?;
+        let stat = finish().map_err(|error| self.undo(&place, AtFlags::empty(), error))?;
         Ok((fd, stat, annotation))
     }
 
@@ -327,6 +328,15 @@ impl Tree {
         Ok((uid, (!inherited).then(|| Gid::from_raw(caller.gid))))
     }
 
+    /// Removes an object that could not be finished. It is new and nobody knows it, so nothing of a user's is lost. The removal is
+    /// waited for, as nobody expects a name after a power cut that he was refused.
+    fn undo(&self, place: &Place, flags: AtFlags, error: FsError) -> FsError {
+        match rustix::fs::unlinkat(&place.directory, &place.name, flags) {
+            Ok(()) => self.fragment().sync_names().err().unwrap_or(error),
+            Err(errno) => host("remove a new object that could not be finished")(errno),
+        }
+    }
+
     fn set_owner_of_new(&self, place: &Place, caller: Caller) -> Result<Stat> {
         let stat = stat_at(&place.directory, &place.name)?;
         let (uid, gid) = self.owner_to_set(place, &stat, caller)?;
@@ -383,12 +393,4 @@ impl Tree {
 pub(super) fn write_annotation(fd: std::os::fd::BorrowedFd<'_>, annotation: &Annotation) -> Result<()> {
     rustix::fs::fsetxattr(fd, ATTRIBUTE, annotation.to_text().as_bytes(), XattrFlags::empty())
         .map_err(host("write the attribute of a stub"))
-}
-
-/// Removes an object that could not be finished. It is new and nobody knows it, so nothing of a user's is lost.
-fn undo(place: &Place, flags: AtFlags, error: FsError) -> FsError {
-    match rustix::fs::unlinkat(&place.directory, &place.name, flags) {
-        Ok(()) => error,
-        Err(errno) => host("remove a new object that could not be finished")(errno),
-    }
 }
