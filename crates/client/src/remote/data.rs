@@ -293,7 +293,9 @@ impl Share for RemoteShare {
 
     fn cut(&self, substripe: u32, length: u64) -> Result<()> {
         let (file, substripes) = (self.file, self.substripes);
-        self.server.order(&DataRequest::Cut { file, substripes, substripe, length })
+        let life = self.server.order_in(&DataRequest::Cut { file, substripes, substripe, length })?;
+        self.unsynced.wrote(life);
+        Ok(())
     }
 
     fn seek(&self, substripe: u32, offset: u64, what: SeekWhat) -> Result<Option<u64>> {

@@ -12,9 +12,11 @@
 use super::Tree;
 use super::create::write_annotation;
 use super::lookup::{Object, Reach, mark_of, visible_mode};
+use super::stub::LocalStub;
 use crate::deeds::Deed;
 use crate::host::host;
-use forebay_wire::{Attr, FileKind, FsError, Ino, Result, SetAttr, SetTime, Sharing, Stub};
+use forebay_model::layout::Layout;
+use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result, SetAttr, SetTime, Sharing, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::os::fd::{AsFd, AsRawFd};
 
@@ -116,19 +118,30 @@ impl Tree {
             return stub.set_inline_length(size);
         };
         if size < stub.size()? {
-            for slot in 0..layout.stripe_count() {
-                let server = self.data.get(layout.server(slot) as usize);
-                let server = server.ok_or(FsError::Damaged { what: "a layout names a missing fragment" })?;
-                let share = server.share(file, layout.substripes());
-                for index in 0..layout.substripes() {
-                    let substripe = forebay_model::layout::Substripe { slot, index };
-                    share.cut(index, layout.share_len(substripe, size))?;
-                }
-            }
+            self.cut_content(&stub, file, &layout, size)?;
         }
         // What is left to do is one step of this fragment's.
         deed.begin([CUT, ino.0, size, 0]);
         stub.set_striped_length(size)
+    }
+
+    /// Cuts the substripe files of a file on all servers.
+    fn cut_content(&self, stub: &LocalStub, file: FileId, layout: &Layout, size: u64) -> Result<()> {
+        let missing = FsError::Damaged { what: "a layout names a missing fragment" };
+        let server = |slot| self.data.get(layout.server(slot) as usize).ok_or(missing);
+        let shares = (0..layout.stripe_count())
+            .map(|slot| Ok(server(slot)?.share(file, layout.substripes())))
+            .collect::<Result<Vec<_>>>()?;
+        stub.cuts(&shares);
+        for (slot, share) in (0..).zip(&shares) {
+            for index in 0..layout.substripes() {
+                let substripe = forebay_model::layout::Substripe { slot, index };
+                share.cut(index, layout.share_len(substripe, size))?;
+            }
+        }
+        // A sync meanwhile did not cover all of it.
+        stub.cuts(&shares);
+        Ok(())
     }
 
     fn set_owner(&self, object: &Object, change: &SetAttr) -> Result<()> {

@@ -16,7 +16,8 @@
 //! that were changed. A length that grew by a write, and its times, need no sync of the stub: after a crash
 //! the data says the length ([`crate::recover`]). A cut is marked in both, so a sync after a cut brings both parts
 //! to the disk; after a crash before that the file is as it was before the cut, or reads as zeros where parts of it were
-//! cut.
+//! cut. Servers of the content that lost their power since a cut have lost it while whoever cut and syncs heard of nothing: the
+//! first sync after a cut asks all of them, and fails once.
 //!
 //! When the last holder drops a stub whose file has no name, its content goes: first from the meter's view, then from the
 //! disk. A crash before leaves substripe files without a stub, which the walk removes; an inline one goes with the
@@ -29,7 +30,7 @@ use super::loan::Lent;
 use crate::content::{Accounting, Content, counted};
 use crate::deeds::{Deed, Reservation};
 use crate::host::host;
-use forebay_wire::{FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Sharing, Stub};
+use forebay_wire::{FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Share, Sharing, Stub};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -65,6 +66,9 @@ pub(crate) struct LocalStub {
     privileged_bits: AtomicBool,
     /// The stub may hold something that is not on disk and that its substripe files do not say.
     unsynced: AtomicBool,
+    /// Its shares on all servers, if it was cut since the last sync: who cuts it is not told by the servers of its content that a
+    /// power cut undid that, so a sync asks them.
+    cut: Mutex<Vec<Arc<dyn Share>>>,
     /// The file has no name any more.
     nameless: AtomicBool,
     /// What is only known of a file of a shared tree.
@@ -95,6 +99,7 @@ impl LocalStub {
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
             // What was done before it was opened is not known.
             unsynced: AtomicBool::new(true),
+            cut: Mutex::default(),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
             live: Mutex::default(),
@@ -144,6 +149,31 @@ impl LocalStub {
         self.unsynced.store(true, SeqCst);
     }
 
+    /// These shares are going to be cut: the next sync covers them.
+    pub(super) fn cuts(&self, shares: &[Arc<dyn Share>]) {
+        // Of one machine's own there is none that is told separately.
+        if self.tree.sharing == Sharing::Sole {
+            return;
+        }
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.clear();
+        cut.extend_from_slice(shares);
+    }
+
+    /// Cuts are on the disks of all servers afterwards. An error is told once where a server lost one, and again where it could not be
+    /// asked.
+    fn sync_cuts(&self) -> Result<()> {
+        let shares = std::mem::take(&mut *self.cut.lock().unwrap_or_else(PoisonError::into_inner));
+        let failed: Vec<_> =
+            shares.iter().filter_map(|share| share.sync(false).err().map(|error| (share, error))).collect();
+        let Some((_, first)) = failed.first() else { return Ok(()) };
+        let first = *first;
+        let unasked = failed.into_iter().filter(|(_, error)| *error == FsError::Unreachable);
+        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        cut.extend(unasked.map(|(share, _)| share.clone()));
+        Err(first)
+    }
+
     /// The last name went.
     pub(super) fn lost_its_name(&self) {
         self.nameless.store(true, SeqCst);
@@ -164,6 +194,22 @@ impl LocalStub {
     fn alone(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         (self.tree.sharing == Sharing::Shared)
             .then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The stub alone.
+    fn sync_itself(&self, data_only: bool) -> Result<()> {
+        // Before the sync: what is changed during it may not be covered.
+        if !self.unsynced.swap(false, SeqCst) && !self.is_inline() {
+            return self.tree.fragment().writable();
+        }
+        // Attributes that are changed must not be lost by a later sync for having been left out by this one.
+        let data_only = data_only && self.is_inline();
+        let done = if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
+        let synced = self.tree.fragment().synced(done);
+        if synced.is_err() {
+            self.touched();
+        }
+        synced
     }
 
     /// Sets the length of an inline file.
@@ -373,18 +419,8 @@ impl Stub for LocalStub {
     }
 
     fn sync(&self, data_only: bool) -> Result<()> {
-        // Before the sync: what is changed during it may not be covered.
-        if !self.unsynced.swap(false, SeqCst) && !self.is_inline() {
-            return self.tree.fragment().writable();
-        }
-        // Attributes that are changed must not be lost by a later sync for having been left out by this one.
-        let data_only = data_only && self.is_inline();
-        let done = if data_only { rustix::fs::fdatasync(&self.fd) } else { rustix::fs::fsync(&self.fd) };
-        let synced = self.tree.fragment().synced(done);
-        if synced.is_err() {
-            self.touched();
-        }
-        synced
+        let cuts = self.sync_cuts();
+        self.sync_itself(data_only).and(cuts)
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {

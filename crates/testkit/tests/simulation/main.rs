@@ -19,7 +19,7 @@ mod scene;
 
 use forebay_testkit::{Random, process};
 use machine::{Fault, Faults};
-use scene::Plan;
+use scene::{Plan, Scene};
 use std::path::Path;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -27,6 +27,8 @@ use std::time::Duration;
 
 /// Says to this program that it is to play one run, and its seed.
 const SEED: &str = "FOREBAY_SIMULATION_SEED";
+/// Says that it is to play this scene, and not what the seed says.
+const SCENE: &str = "FOREBAY_SIMULATION_SCENE";
 /// How many other seeds are to be played.
 const RUNS: &str = "FOREBAY_SIMULATION_RUNS";
 /// Seeds that are always played.
@@ -35,6 +37,8 @@ const ALWAYS: std::ops::Range<u64> = 1..201;
 const POWER_OF: u64 = 2;
 /// Others, if nobody says how many.
 const OTHERS: u64 = 0;
+/// Seeds of each scene that goes one way.
+const SCENES: std::ops::Range<u64> = 1..81;
 /// Seeds that are played twice to see whether they are the same.
 const TWICE: std::ops::Range<u64> = 1..5;
 /// Runs at a time.
@@ -93,26 +97,45 @@ fn run_of_a_seed() {
     let Ok(seed) = std::env::var(SEED) else { return };
     let seed = seed.parse().expect("a number");
     stay_on_one_processor(seed);
-    let plan = plan(seed);
-    println!("{plan:?}");
     let ground = ground::Ground::new();
     let path = ground.path().to_owned();
-    let summary = machine::run(seed, move || scene::play(plan, &path));
+    let summary = match std::env::var(SCENE) {
+        Ok(name) => {
+            let scene =
+                Scene::of(&name).unwrap_or_else(|| panic!("{SCENE}={name} is none of {:?}", Scene::ALL));
+            machine::run(seed, move || scene.play(&path))
+        }
+        Err(_) => {
+            let plan = plan(seed);
+            println!("{plan:?}");
+            machine::run(seed, move || scene::play(plan, &path))
+        }
+    };
     println!("{} events, hash {:x}, {} ns", summary.events, summary.hash, summary.nanoseconds);
     println!("{SUMMARY} {}", summary.faults.map(|count| count.to_string()).join(" "));
 }
 
 /// Plays a seed in a process of its own; returns what it said.
 fn play(seed: u64, trace: Option<&Path>) -> String {
+    play_scene(seed, None, trace)
+}
+
+/// The same of a scene that goes one way.
+fn play_scene(seed: u64, scene: Option<Scene>, trace: Option<&Path>) -> String {
     let directory = tempfile::tempdir().expect("a directory");
     let mut command = Command::new(std::env::current_exe().expect("this program"));
     command.args(["--exact", "run_of_a_seed", "--nocapture"]);
-    command.env(SEED, seed.to_string()).env("TMPDIR", directory.path());
+    command.env(SEED, seed.to_string()).env("TMPDIR", directory.path()).env_remove(SCENE);
+    if let Some(scene) = scene {
+        command.env(SCENE, format!("{scene:?}"));
+    }
     if let Some(trace) = trace {
         command.env("FOREBAY_SIMULATION_TRACE", trace);
     }
     let finished = process::run(&mut command, LIMIT).and_then(process::Finished::success);
-    finished.unwrap_or_else(|error| panic!("{SEED}={seed} fails, and does so again:\n{error}")).output
+    finished
+        .unwrap_or_else(|error| panic!("{SEED}={seed} {scene:?} fails, and does so again:\n{error}"))
+        .output
 }
 
 fn counts(said: &str) -> Vec<u64> {
@@ -129,20 +152,26 @@ fn seeds() -> Vec<u64> {
     ALWAYS.chain((0..others).map(|_| random.bits())).collect()
 }
 
-#[test]
-fn whatever_goes_wrong_nothing_is_lost_and_nothing_is_left() {
-    let (seeds, next) = (seeds(), AtomicU64::new(0));
-    let totals: Vec<AtomicU64> = Fault::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+/// Does something with each, several at a time.
+fn for_each<T: Sync>(all: &[T], deal: impl Fn(&T) + Sync) {
+    let next = AtomicU64::new(0);
     std::thread::scope(|scope| {
         for _ in 0..AT_A_TIME {
             scope.spawn(|| {
-                while let Some(seed) = seeds.get(next.fetch_add(1, SeqCst) as usize) {
-                    let counts = counts(&play(*seed, None));
-                    for (total, count) in totals.iter().zip(counts) {
-                        total.fetch_add(count, SeqCst);
-                    }
+                while let Some(one) = all.get(next.fetch_add(1, SeqCst) as usize) {
+                    deal(one);
                 }
             });
+        }
+    });
+}
+
+#[test]
+fn whatever_goes_wrong_nothing_is_lost_and_nothing_is_left() {
+    let totals: Vec<AtomicU64> = Fault::ALL.iter().map(|_| AtomicU64::new(0)).collect();
+    for_each(&seeds(), |seed| {
+        for (total, count) in totals.iter().zip(counts(&play(*seed, None))) {
+            total.fetch_add(count, SeqCst);
         }
     });
     for (fault, total) in Fault::ALL.iter().zip(&totals) {
@@ -150,6 +179,13 @@ fn whatever_goes_wrong_nothing_is_lost_and_nothing_is_left() {
         println!("{fault:?}: {total}");
         assert!(total > 0, "{fault:?} never happened");
     }
+}
+
+#[test]
+fn what_was_wrong_once_behind_a_power_cut_is_right() {
+    let all: Vec<_> =
+        Scene::ALL.into_iter().flat_map(|scene| SCENES.map(move |seed| (scene, seed))).collect();
+    for_each(&all, |(scene, seed)| drop(play_scene(*seed, Some(*scene), None)));
 }
 
 #[test]

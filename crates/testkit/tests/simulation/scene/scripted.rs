@@ -1,0 +1,163 @@
+//! Scenes that go one way: what a power cut takes, and who is told, right behind one operation.
+//!
+//! The seed decides only what the cut leaves. Each was once wrong, and is told apart by what it does, not by its seed.
+
+use super::client::{self, own_directory};
+use super::own::{me, read_all};
+use super::site::{SERVES, Site};
+use crate::machine::{self, Faults, Seen};
+use forebay_client::remote::{Attached, attach};
+use forebay_client::{Handle, Volume};
+use forebay_wire::{FsError, Ino, OpenFlags, SetAttr};
+use std::ffi::OsStr;
+use std::path::Path;
+use std::time::Duration;
+
+/// Files are striped, so a name is made in several steps.
+const SERVERS: usize = 2;
+/// Length of a file in bytes: several stripes on each of two servers.
+const LENGTH: usize = 60_000;
+/// What it is cut to: within the first stripe.
+const CUT: usize = 100;
+/// Names that are tried on a disk that is full now and then.
+const NAMES: u64 = 30;
+/// Longest time that a server needs to serve.
+const SERVES_WITHIN: Duration = Duration::from_secs(60);
+
+/// A scene, by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scene {
+    /// A file is cut, a server of its content loses its power, and the file is synced.
+    CutAndCrash,
+    /// Files are made on a disk that is full now and then, and its machine loses its power.
+    MakeAndCrash,
+}
+
+impl Scene {
+    /// All there are.
+    pub const ALL: [Scene; 2] = [Scene::CutAndCrash, Scene::MakeAndCrash];
+
+    /// The one that is called so.
+    pub fn of(name: &str) -> Option<Scene> {
+        Scene::ALL.into_iter().find(|scene| format!("{scene:?}") == name)
+    }
+
+    /// Plays it, in a directory that is empty.
+    pub fn play(self, directory: &Path) {
+        let mut site = Site::new(directory, SERVERS, 0);
+        site.have_disks();
+        start_all(&mut site);
+        match self {
+            Scene::CutAndCrash => cut_and_crash(&mut site),
+            Scene::MakeAndCrash => make_and_crash(&mut site),
+        }
+    }
+}
+
+fn start(site: &mut Site, position: usize) {
+    site.start(position);
+    match machine::wait_for_seen(SERVES_WITHIN) {
+        Some(Seen::Said(process, said)) if said == SERVES => site.may_be_full(process),
+        _ => panic!("server {position} does not serve"),
+    }
+}
+
+/// All at the same time: they wait for each other.
+fn start_all(site: &mut Site) {
+    (0..SERVERS).for_each(|position| site.start(position));
+    for _ in 0..SERVERS {
+        match machine::wait_for_seen(SERVES_WITHIN) {
+            Some(Seen::Said(process, said)) if said == SERVES => site.may_be_full(process),
+            _ => panic!("the servers do not serve"),
+        }
+    }
+}
+
+fn attached(site: &Site) -> (Attached, Volume) {
+    let attached = attach(&site.map().description()).expect("attached");
+    let volume = client::volume(&attached);
+    (attached, volume)
+}
+
+fn made(volume: &Volume, directory: Ino, name: &str) -> Result<(Ino, Handle), FsError> {
+    let made = volume.create(me(), directory, OsStr::new(name), 0o644, OpenFlags::READ_WRITE)?;
+    Ok((made.0.ino, made.1.handle))
+}
+
+/// What a file holds after every machine lost its power once more.
+fn content_after_all(site: &mut Site, name: &str) -> Vec<u8> {
+    (0..SERVERS).for_each(|position| site.crash(position));
+    start_all(site);
+    let (attached, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    let attr = volume.lookup(me(), directory, OsStr::new(name)).expect("it was synced");
+    let opened = volume.open(me(), attr.ino, OpenFlags::READ_ONLY).expect("it can be opened");
+    let content = read_all(&volume, opened.handle).expect("it can be read");
+    volume.release(opened.handle).expect("it can be closed");
+    volume.forget(attr.ino, 1);
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
+    content
+}
+
+/// A sync that is answered means the cut; where the cut was lost it is told, once.
+fn cut_and_crash(site: &mut Site) {
+    let (attached, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    let (ino, handle) = made(&volume, directory, "file").expect("made");
+    assert_eq!(volume.write(handle, 0, &[7; LENGTH], false), Ok(LENGTH));
+    volume.fsync(handle, false).expect("synced");
+    client::sync_directory(&volume, directory);
+    client::sync_directory(&volume, Ino::ROOT);
+    let cut = SetAttr { size: Some(CUT as u64), ..SetAttr::default() };
+    volume.setattr(me(), ino, Some(handle), &cut).expect("cut");
+    site.crash(1);
+    start(site, 1);
+    let first = volume.fsync(handle, machine::below(2) == 0);
+    machine::note(|| format!("the first sync: {first:?}"));
+    if first.is_err() {
+        volume.fsync(handle, false).expect("it is told once");
+    }
+    let left = read_all(&volume, handle).expect("it can be read");
+    assert!(first.is_err() || left.len() == CUT, "it has {} bytes", left.len());
+    volume.release(handle).expect("closed");
+    volume.forget(ino, 1);
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
+    assert!(content_after_all(site, "file") == left, "what was synced is as it was");
+    assert!(left.len() == CUT || left.len() == LENGTH || left.iter().all(|byte| [0, 7].contains(byte)));
+}
+
+/// A name whose making failed is not there, whatever the power cut left.
+fn make_and_crash(site: &mut Site) {
+    let (attached, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    client::sync_directory(&volume, Ino::ROOT);
+    machine::set_faults(Faults { full: 3, ..Faults::default() });
+    let mut failed = Vec::new();
+    for name in (0..NAMES).map(|number| format!("file{number}")) {
+        match made(&volume, directory, &name) {
+            Ok((ino, handle)) => {
+                volume.release(handle).expect("closed");
+                volume.forget(ino, 1);
+            }
+            Err(FsError::NoSpace) => failed.push(name),
+            Err(error) => panic!("{name}: {error}"),
+        }
+        std::thread::sleep(Duration::from_millis(machine::below(200)));
+    }
+    machine::set_faults(Faults::default());
+    // Who says goodbye first has the list of sessions synced, and with it all names.
+    site.crash(0);
+    start(site, 0);
+    for name in &failed {
+        let found = volume.lookup(me(), directory, OsStr::new(name)).map(|attr| attr.ino);
+        assert_eq!(found, Err(FsError::NotFound), "{name}, whose making failed");
+    }
+    machine::note(|| format!("{} failed", failed.len()));
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
+}
