@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 mod by_hand;
 mod changes;
+mod limits;
 mod told;
 
 const SLURM: u32 = 64030;
