@@ -9,7 +9,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_agent::Serving;
 use forebay_agent::node::IoUring;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// An open burst buffer on one machine: fast, short-lived space for batch scripts with #DW lines.
 #[derive(Debug, Parser)]
@@ -120,6 +120,7 @@ impl From<Serve> for Serving {
 
 /// `forebay run`
 #[derive(Args, Debug)]
+#[command(override_usage = "forebay run [OPTIONS] SCRIPT [ARGUMENTS]...")]
 pub struct Run {
     /// The pools.
     #[command(flatten)]
@@ -139,11 +140,18 @@ pub struct Run {
     /// No progress and no summary; errors only.
     #[arg(long, short)]
     pub quiet: bool,
-    /// The batch script.
-    pub script: PathBuf,
-    /// Its arguments.
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    pub arguments: Vec<OsString>,
+    /// The batch script, and its arguments: all that stands behind the script is the script's, options too.
+    #[arg(required = true, trailing_var_arg = true, value_name = "SCRIPT")]
+    pub script_and_arguments: Vec<OsString>,
+}
+
+impl Run {
+    /// The batch script, and its arguments.
+    pub fn script(&self) -> (&Path, &[OsString]) {
+        // None at all is refused before.
+        let words = &self.script_and_arguments;
+        words.split_first().map_or((Path::new(""), &[]), |(script, arguments)| (Path::new(script), arguments))
+    }
 }
 
 /// `forebay shell`

@@ -19,7 +19,7 @@ fn run(place: &Place, options: &[&str], text: &str) -> Output {
         .arg("run")
         .args(options)
         .arg(place.path("job.sh"))
-        .args(["one", "two words"])
+        .args(["--quiet", "two words", "--help"])
         .output()
         .unwrap()
 }
@@ -41,7 +41,7 @@ fn environment_and_status(uid: u32) {
     assert!(fields[0].ends_with("_striped_scratch/") && fields[1].ends_with("_private_scratch/"), "{line}");
     assert!(fields[2] == fields[3] && fields[2].parse::<u64>().is_ok(), "{line}");
     let home = place.path("home").to_str().unwrap().to_string();
-    assert_eq!(fields[4..], ["env_job", "1", &home, "2", "two words", &home], "{line}");
+    assert_eq!(fields[4..], ["env_job", "1", &home, "3", "two words", &home], "{line}");
     assert!(text(&output).contains("left 0\nno input\n"), "{}", shown(&output));
     assert!(shown(&output).contains("exit status 7"), "the summary: {}", shown(&output));
     place.assert_nothing_is_left();

@@ -4,7 +4,7 @@
 //! line, which repeats the prefix. A word never spans two lines. Every other line is a comment or a command; comments
 //! that look like a directive are told, all others stay silent.
 
-use crate::diagnostic::{Code, Report};
+use crate::diagnostic::{Code, Place, Report};
 use crate::near_miss;
 use crate::words::{Word, is_blank, words};
 
@@ -59,6 +59,7 @@ pub(crate) enum Form {
 /// Finds the directive lines of a text and tells what is wrong with the line structure.
 pub(crate) fn directive_lines<'a>(text: &'a [u8], form: Form, report: &mut Report) -> Vec<DirectiveLine<'a>> {
     let mut reader = Reader { found: Vec::new(), open: None, first_command: None, carriage_return: false };
+    let text = without_mark(text, report);
     for (index, physical) in text.split(|byte| *byte == b'\n').enumerate() {
         reader.line(index + 1, physical, form, report);
         if reader.found.len() > DIRECTIVES_MAX {
@@ -68,8 +69,7 @@ pub(crate) fn directive_lines<'a>(text: &'a [u8], form: Form, report: &mut Repor
     reader.abandon(report);
     if reader.found.len() > DIRECTIVES_MAX {
         let last = reader.found.pop();
-        let place =
-            last.map_or(crate::diagnostic::Place { line: 1, column: 1 }, |line| line.prefix_word.start());
+        let place = last.map_or(Place { line: 1, column: 1 }, |line| line.prefix_word.start());
         report.add(
             Code::TooMany,
             place,
@@ -78,6 +78,16 @@ pub(crate) fn directive_lines<'a>(text: &'a [u8], form: Form, report: &mut Repor
         );
     }
     reader.found
+}
+
+/// The text behind a byte order mark. With the mark neither the kernel nor a shell nor Slurm finds what the first line says:
+/// a directive there would be a command that does not exist, and the job would run without its space.
+fn without_mark<'a>(text: &'a [u8], report: &mut Report) -> &'a [u8] {
+    const MARK: &[u8] = b"\xef\xbb\xbf";
+    let Some(rest) = text.strip_prefix(MARK) else { return text };
+    let (place, way) = (Place { line: 1, column: 1 }, "remove it: sed -i '1s/^\\xef\\xbb\\xbf//' does");
+    report.suggest(Code::ByteOrderMark, place, b"\\u{feff}", "`#` as the first byte", way);
+    rest
 }
 
 /// A directive that goes on in the next line.

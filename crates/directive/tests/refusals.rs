@@ -39,6 +39,7 @@ fn findings(case: &Case) -> Vec<Diagnostic> {
     let (warnings, errors) = match case.form.as_str() {
         "script" => of_script(parse_script(source)),
         "dos script" => of_script(parse_script(case.source.replace('\n', "\r\n").as_bytes())),
+        "marked script" => of_script(parse_script(format!("\u{feff}{}", case.source).as_bytes())),
         "nul script" => of_script(parse_script(case.source.replace("<NUL>", "\0").as_bytes())),
         "directives" => of_script(parse_lines(source)),
         "--bb" => of_script(parse_bb_option(case.source.trim_end())),

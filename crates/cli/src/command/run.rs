@@ -28,7 +28,9 @@ use std::path::PathBuf;
 
 /// Runs a batch script.
 pub fn run(places: Places<'_>, arguments: Run) -> Result<Exit, CommandError> {
-    let script = ScriptFile::read(&arguments.script, Form::Script)?;
+    let (script, script_arguments) = arguments.script();
+    let script = ScriptFile::read(script, Form::Script)?;
+    let script_arguments = script_arguments.to_vec();
     let name = sbatch::job_name(&script.text).unwrap_or_else(|| base_name(&script));
     let request = Request {
         capacity: size_option(arguments.capacity.as_deref())?,
@@ -36,7 +38,7 @@ pub fn run(places: Places<'_>, arguments: Run) -> Result<Exit, CommandError> {
         serve: arguments.serve,
         keep: arguments.keep,
         quiet: arguments.quiet,
-        arguments: arguments.arguments,
+        arguments: script_arguments,
         interactive: None,
         name,
         script,

@@ -54,6 +54,7 @@ macro_rules! codes {
 }
 
 codes! {
+    ByteOrderMark Error "byte-order-mark" "script that begins with a byte order mark",
     MissingCommand Error "missing-command" "no command",
     UnknownCommand Error "unknown-command" "unknown command",
     WrongPrefix Error "wrong-prefix" "command with the wrong prefix",
