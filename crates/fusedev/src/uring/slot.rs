@@ -33,6 +33,8 @@ pub(super) struct Slot {
 struct Content {
     answer: Option<Answer>,
     is_given_up: bool,
+    /// The owner waits: to wake nobody costs a system call too, with each answer.
+    is_awaited: bool,
 }
 
 impl Slot {
@@ -44,22 +46,36 @@ impl Slot {
         self.content.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn put(&self, answer: Answer) {
-        self.lock().answer = Some(answer);
-        self.changed.notify_one();
+    /// `true`: the owner was waiting, and was woken.
+    fn put(&self, answer: Answer) -> bool {
+        self.change(|content| content.answer = Some(answer))
     }
 
     /// Nobody wants the answer any more.
     pub(super) fn give_up(&self) {
-        self.lock().is_given_up = true;
-        self.changed.notify_one();
+        self.change(|content| content.is_given_up = true);
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Content)) -> bool {
+        let mut content = self.lock();
+        change(&mut content);
+        let is_awaited = content.is_awaited;
+        drop(content);
+        if is_awaited {
+            self.changed.notify_one();
+        }
+        is_awaited
     }
 
     /// Waits for the answer; `None` when it was given up first.
     pub(super) fn take(&self) -> Option<Answer> {
-        let open = |content: &mut Content| content.answer.is_none() && !content.is_given_up;
-        let content = self.changed.wait_while(self.lock(), open);
-        content.unwrap_or_else(PoisonError::into_inner).answer.take()
+        let mut content = self.lock();
+        while content.answer.is_none() && !content.is_given_up {
+            content.is_awaited = true;
+            content = self.changed.wait(content).unwrap_or_else(PoisonError::into_inner);
+        }
+        content.is_awaited = false;
+        content.answer.take()
     }
 }
 
@@ -95,5 +111,23 @@ mod tests {
         slot.refuse(5, Errno::NOSPC).unwrap();
         let refusal = Answer { unique: 5, error: -libc::ENOSPC, ..Answer::default() };
         assert_eq!(slot.take(), Some(refusal));
+    }
+
+    #[test]
+    fn only_an_owner_who_waits_is_woken() {
+        let slot = Slot::new(0);
+        let answer = |unique| Answer { unique, ..Answer::default() };
+        for unique in 0..3 {
+            assert!(!slot.put(answer(unique)), "nobody waits");
+            assert_eq!(slot.take(), Some(answer(unique)));
+            std::thread::scope(|scope| {
+                let owner = scope.spawn(|| slot.take());
+                while !slot.lock().is_awaited {
+                    std::thread::yield_now();
+                }
+                assert!(slot.put(answer(9)));
+                assert_eq!(owner.join().unwrap(), Some(answer(9)));
+            });
+        }
     }
 }
