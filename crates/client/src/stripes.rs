@@ -7,7 +7,7 @@
 
 use crate::file::Striped;
 use forebay_model::layout::{Piece, Substripe};
-use forebay_wire::{FallocateMode, FsError, Result, SeekWhat, Share, Span, Window};
+use forebay_wire::{EndOfSync, FallocateMode, FsError, Result, SeekWhat, Share, Span, Stub, Window};
 use std::ops::Range;
 
 fn span(piece: &Piece) -> Span {
@@ -144,29 +144,53 @@ impl Striped {
         })
     }
 
-    /// What was written is on disk afterwards. Shares that can do it without this thread do so at the same time. An error says that
-    /// it may not be; it is that of the first share with one.
-    pub(crate) fn sync(&self, data_only: bool) -> Result<()> {
-        if let [only] = &*self.shares {
-            return only.sync(data_only);
-        }
-        let begun: Vec<_> = self.shares.iter().map(|share| share.begin_sync(data_only)).collect();
-        // What was begun is ended before anything else is asked: nobody holds a connection while he waits for another.
-        let ended: Vec<_> = begun.into_iter().map(|begun| begun.and_then(|end| end())).collect();
-        let mut done = Ok(());
-        for (share, ended) in self.shares.iter().zip(ended) {
-            done = done.and(ended.unwrap_or_else(|| share.sync(data_only)));
-        }
-        done
+    /// What was written, and what the stub says, is on disk afterwards.
+    pub(crate) fn sync(&self, stub: &dyn Stub, data_only: bool) -> Result<()> {
+        let shares = self.shares.iter().map(|share| Part::Share(&**share));
+        let parts: Vec<_> = shares.chain([Part::Stub(stub)]).collect();
+        sync(&parts, data_only)
     }
+}
+
+/// What a sync of a file has to reach.
+#[derive(Clone, Copy)]
+enum Part<'a> {
+    Share(&'a dyn Share),
+    Stub(&'a dyn Stub),
+}
+
+impl<'a> Part<'a> {
+    fn begin_sync(self, data_only: bool) -> Option<EndOfSync<'a>> {
+        match self {
+            Part::Share(share) => share.begin_sync(data_only),
+            Part::Stub(stub) => stub.begin_sync(data_only),
+        }
+    }
+
+    fn sync(self, data_only: bool) -> Result<()> {
+        match self {
+            Part::Share(share) => share.sync(data_only),
+            Part::Stub(stub) => stub.sync(data_only),
+        }
+    }
+}
+
+/// Syncs all parts. Those that can do it without this thread do so at the same time: none of them promises anything before all
+/// are on disk, so their order is no matter. An error says that they may not be; it is that of the first part with one.
+fn sync(parts: &[Part<'_>], data_only: bool) -> Result<()> {
+    let begun: Vec<_> = parts.iter().map(|part| part.begin_sync(data_only)).collect();
+    // What was begun is ended before anything else is asked: nobody holds a connection while he waits for another.
+    let ended: Vec<_> = begun.into_iter().map(|begun| begun.and_then(|end| end())).collect();
+    let mut done = Ok(());
+    for (part, ended) in parts.iter().zip(ended) {
+        done = done.and(ended.unwrap_or_else(|| part.sync(data_only)));
+    }
+    done
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::turns::Turns;
-    use forebay_model::layout::Layout;
-    use forebay_wire::EndOfSync;
     use std::sync::{Arc, Mutex};
 
     /// What a sync that is begun comes to; `None`: none is begun.
@@ -220,22 +244,21 @@ mod tests {
         }
     }
 
-    /// Syncs a file over shares with these outcomes; returns what it said, and what was done in which order.
+    /// Syncs parts with these outcomes; returns what it said, and what was done in which order.
     fn synced(outcomes: &[Outcome]) -> (Result<()>, Vec<(&'static str, usize)>) {
         let notes = Arc::<Mutex<Vec<_>>>::default();
         let share = |(name, outcome): (usize, &Outcome)| {
             Arc::new(Noted { name, outcome: *outcome, notes: notes.clone() }) as Arc<dyn Share>
         };
-        let shares: Box<[_]> = outcomes.iter().enumerate().map(share).collect();
-        let count = outcomes.len() as u32;
-        let layout = Layout::new(4096, count, 0, 1, count).unwrap();
-        let done = Striped { turns: Turns::default(), layout, shares }.sync(true);
+        let shares: Vec<_> = outcomes.iter().enumerate().map(share).collect();
+        let parts: Vec<_> = shares.iter().map(|share| Part::Share(&**share)).collect();
+        let done = sync(&parts, true);
         let notes = notes.lock().unwrap().clone();
         (done, notes)
     }
 
     #[test]
-    fn shares_are_synced_at_the_same_time_and_none_is_left_out() {
+    fn parts_are_synced_at_the_same_time_and_none_is_left_out() {
         let good = Some(Some(Ok(())));
         let (done, notes) = synced(&[good, None, Some(None), good]);
         assert_eq!(done, Ok(()));
@@ -243,7 +266,6 @@ mod tests {
         let ended = [("end", 0), ("end", 2), ("end", 3)];
         let others = [("sync", 1), ("sync", 2)];
         assert_eq!(notes, [&begun[..], &ended, &others].concat());
-        assert_eq!(synced(&[good]).1, [("sync", 0)], "one share needs no second way");
     }
 
     #[test]

@@ -89,6 +89,12 @@ pub trait DataService: Send + Sync {
     /// How far each substripe file reaches and when it was last changed; one that is not there has length 0.
     fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>>;
 
+    /// Begins to ask for the same, if that takes no wait; as [`Share::begin_sync`].
+    fn begin_extents(&self, file: FileId, substripes: u32) -> Option<End<'_, Vec<Extent>>> {
+        let _ = (file, substripes);
+        None
+    }
+
     /// The substripe files from a cookie on (0: from the start): some thousands at a time. What is made or removed
     /// meanwhile may be in the listing or not; everything else is in it once.
     fn list(&self, cookie: u64) -> Result<Listing>;
@@ -103,8 +109,10 @@ pub trait DataService: Send + Sync {
     fn sync(&self) -> Result<()>;
 }
 
-/// Waits for the end of what [`Share::begin_sync`] began.
-pub type EndOfSync<'a> = Box<dyn FnOnce() -> Option<Result<()>> + 'a>;
+/// Waits for the end of what was begun ([`Share::begin_sync`]).
+pub type End<'a, T> = Box<dyn FnOnce() -> Option<Result<T>> + 'a>;
+/// The end of a sync.
+pub type EndOfSync<'a> = End<'a, ()>;
 
 /// The substripe files of one file on one fragment.
 ///

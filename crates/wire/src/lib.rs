@@ -19,7 +19,7 @@ pub mod ticket;
 pub mod window;
 
 pub use attr::{Attr, Caller, FileKind, Ino, SetAttr, SetTime, Statfs, Timestamp};
-pub use data::{DataService, EndOfSync, Extent, FileId, FragmentSpace, Listed, Listing, Share, Span};
+pub use data::{DataService, End, EndOfSync, Extent, FileId, FragmentSpace, Listed, Listing, Share, Span};
 pub use entry::DirEntry;
 pub use error::{FsError, Result};
 pub use flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};

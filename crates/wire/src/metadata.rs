@@ -5,7 +5,7 @@
 //! happens to its names. Every method may be called from any thread.
 
 use crate::attr::{Attr, Caller, Ino, SetAttr};
-use crate::data::FileId;
+use crate::data::{EndOfSync, FileId};
 use crate::entry::DirEntry;
 use crate::error::Result;
 use crate::flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
@@ -174,6 +174,11 @@ pub trait Stub: Send + Sync {
     fn drop_suid_sgid(&self) -> Result<()>;
     /// Length, times and attributes, and the content if it is inline, are on disk afterwards.
     fn sync(&self, data_only: bool) -> Result<()>;
+    /// Begins a sync, if that takes no wait; as [`Share::begin_sync`](crate::Share::begin_sync).
+    fn begin_sync(&self, data_only: bool) -> Option<EndOfSync<'_>> {
+        let _ = data_only;
+        None
+    }
     /// The descriptor of an inline file, when reading and writing it directly counts and limits nothing wrongly.
     fn backing(&self) -> Option<Arc<OwnedFd>>;
     /// Lends the one local file that all of the content is in, to somebody who reads and writes it himself; made if it is

@@ -11,8 +11,8 @@ use super::tickets::Tickets;
 use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, DataRequest, Piece, Reply, SPANS_MAX};
 use forebay_wire::{
-    DataService, EndOfSync, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError, Listing,
-    Result, SeekWhat, Share, Span, Ticket, Window,
+    DataService, End, EndOfSync, Extent, FallocateMode, FileId, FragmentAccount, FragmentSpace, FsError,
+    Listing, Result, SeekWhat, Share, Span, Ticket, Window,
 };
 use std::collections::HashMap;
 use std::io::IoSliceMut;
@@ -113,10 +113,13 @@ impl DataService for RemoteData {
     }
 
     fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
-        match self.server.ask(&DataRequest::Extents { file, substripes }, &[], &mut Sink::Nothing)? {
-            Reply::Extents { extents } if extents.len() == substripes as usize => Ok(extents),
-            _ => Err(NOT_UNDERSTOOD),
-        }
+        let request = DataRequest::Extents { file, substripes };
+        extents(self.server.ask(&request, &[], &mut Sink::Nothing)?, substripes)
+    }
+
+    fn begin_extents(&self, file: FileId, substripes: u32) -> Option<End<'_, Vec<Extent>>> {
+        let begun = self.server.link.begin(Ask::Data(&DataRequest::Extents { file, substripes }))?;
+        Some(Box::new(move || Some(begun.end()?.and_then(|(reply, _)| extents(reply, substripes)))))
     }
 
     fn list(&self, cookie: u64) -> Result<Listing> {
@@ -142,6 +145,14 @@ impl DataService for RemoteData {
 
     fn sync(&self) -> Result<()> {
         self.server.order(&DataRequest::SyncAll)
+    }
+}
+
+/// What a reply says of so many substripe files.
+fn extents(reply: Reply, substripes: u32) -> Result<Vec<Extent>> {
+    match reply {
+        Reply::Extents { extents } if extents.len() == substripes as usize => Ok(extents),
+        _ => Err(NOT_UNDERSTOOD),
     }
 }
 
@@ -318,7 +329,7 @@ impl Share for RemoteShare {
         let (file, substripes, ticket) = (self.file, self.substripes, self.server.ticket(self.file).ok()?);
         let request = DataRequest::SyncShare { file, substripes, ticket, data_only };
         let covered = self.unsynced.sync_begins();
-        let begun = self.server.link.begin(&request)?;
+        let begun = self.server.link.begin(Ask::Data(&request))?;
         // Nothing comes of it when the connection breaks: a sync can be asked for twice.
         Some(Box::new(move || {
             let ended = begun.end()?;

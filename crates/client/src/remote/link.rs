@@ -453,10 +453,10 @@ impl Link {
     }
 
     /// Sends a request that can be repeated, without waiting for anything. `None`: no connection is free, or it broke.
-    pub(crate) fn begin(&self, request: &DataRequest) -> Option<Begun<'_>> {
+    pub(crate) fn begin(&self, ask: Ask<'_>) -> Option<Begun<'_>> {
         let mut taken = self.take_connected()?;
         let lane = taken.lane.as_mut()?;
-        let kind = lane.encode(Ask::Data(request));
+        let kind = lane.encode(ask);
         let sent = lane.connection.as_mut()?.send(kind, &lane.body);
         if sent.is_err() {
             lane.connection = None;

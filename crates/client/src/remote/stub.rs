@@ -13,7 +13,7 @@ use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::showings::Quiet;
 use super::unsynced::Unsynced;
 use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
-use forebay_wire::{FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
+use forebay_wire::{EndOfSync, FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -175,6 +175,18 @@ impl Stub for RemoteStub {
         let (reply, life) = self.ask_in(&request, &[], &mut Sink::Nothing)?;
         done(reply)?;
         self.unsynced.synced(covered, life)
+    }
+
+    fn begin_sync(&self, data_only: bool) -> Option<EndOfSync<'_>> {
+        let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
+        let covered = self.unsynced.sync_begins();
+        let begun = self.home.link.begin(Ask::Metadata(&request))?;
+        // A server that does not know the handle was started anew: it is asked again, after the file was claimed.
+        Some(Box::new(move || match begun.end()? {
+            Ok((reply, life)) => Some(done(reply).and_then(|()| self.unsynced.synced(covered, life))),
+            Err(FsError::BadHandle) => None,
+            Err(error) => Some(Err(error)),
+        }))
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {

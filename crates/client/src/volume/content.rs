@@ -121,10 +121,10 @@ impl Volume {
     /// The content and, unless `data_only`, the attributes are on disk afterwards. Length and allocation always are.
     pub fn fsync(&self, handle: Handle, data_only: bool) -> Result<()> {
         let open = self.handles.file(handle)?;
-        if let Body::Striped(striped) = &*open.file.together() {
-            striped.sync(data_only)?;
+        match &*open.file.together() {
+            Body::Inline => open.stub.sync(data_only),
+            Body::Striped(striped) => striped.sync(&*open.stub, data_only),
         }
-        open.stub.sync(data_only)
     }
 
     /// Allocates, punches or zeroes a range; see [`FallocateMode`].
