@@ -6,8 +6,9 @@ use forebay_client::Volume;
 use forebay_server::node::{Claim, NodeInstance};
 use forebay_wire::*;
 use std::ffi::OsStr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 use support::nodes::{Nodes, node_spec};
 use support::*;
 
@@ -316,6 +317,7 @@ fn a_server_that_is_away_is_asked_again() {
     assert_eq!(volume.getattr(attr.ino, None).map(drop), Err(FsError::Unreachable));
     assert_eq!(lookup(&volume, "f").map(drop), Err(FsError::Unreachable));
     volume.unlink(me(), Ino::ROOT, OsStr::new("gone")).unwrap();
+    other.finish_removals(Duration::from_secs(60));
     away.store(false, SeqCst);
     assert_eq!(size_of(&volume, attr.ino), 70_000);
     let opened = volume.open(me(), attr.ino, OpenFlags::READ_WRITE).unwrap();
@@ -350,4 +352,113 @@ fn a_file_without_a_name_keeps_its_length_for_who_reads_it() {
     assert_eq!(read_all(&two, reader.handle).len(), 100, "the last who could write has closed it");
     two.release(reader.handle).unwrap();
     assert_eq!(n.substripe_files(), 0);
+}
+
+/// A data service that can be asked without waiting, and notes when.
+struct Noting {
+    data: Arc<dyn DataService>,
+    position: usize,
+    notes: Arc<Mutex<Vec<(&'static str, usize)>>>,
+}
+
+impl Noting {
+    fn note(&self, what: &'static str) {
+        self.notes.lock().unwrap().push((what, self.position));
+    }
+}
+
+impl DataService for Noting {
+    fn share(&self, file: FileId, substripes: u32) -> Arc<dyn Share> {
+        self.data.share(file, substripes)
+    }
+
+    fn remove(&self, file: FileId, substripes: u32) -> Result<()> {
+        self.data.remove(file, substripes)
+    }
+
+    fn blocks(&self, file: FileId, substripe: u32) -> Result<u64> {
+        self.data.blocks(file, substripe)
+    }
+
+    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
+        self.note("ask");
+        self.data.extents(file, substripes)
+    }
+
+    fn begin_extents(&self, file: FileId, substripes: u32) -> Option<End<'_, Vec<Extent>>> {
+        self.note("begin");
+        // The connection to the last one breaks.
+        let is_broken = self.position == 2;
+        Some(Box::new(move || {
+            self.note("end");
+            (!is_broken).then(|| self.data.extents(file, substripes))
+        }))
+    }
+
+    fn list(&self, cookie: u64) -> Result<Listing> {
+        self.data.list(cookie)
+    }
+
+    fn space(&self) -> Result<FragmentSpace> {
+        self.data.space()
+    }
+
+    fn account(&self) -> Result<message::FragmentAccount> {
+        self.data.account()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.data.sync()
+    }
+}
+
+#[test]
+fn a_length_is_asked_of_all_servers_at_the_same_time() {
+    let n = nodes();
+    let notes = Arc::<Mutex<Vec<_>>>::default();
+    let own = n.nodes.iter().map(|node| node.data("c2").unwrap() as Arc<dyn DataService>);
+    let noting =
+        |(position, data)| Arc::new(Noting { data, position, notes: notes.clone() }) as Arc<dyn DataService>;
+    let data: Vec<_> = own.enumerate().map(noting).collect();
+    let spec = forebay_server::local::NamespaceSpec {
+        name: "c2".into(),
+        layout: n.shape.layout,
+        limits: n.shape.limits,
+    };
+    let volume = Volume::new(n.nodes[2].tree(&spec, data.clone()).unwrap(), data);
+    let (attr, opened) = create(&volume, Ino::ROOT, "f");
+    write_all(&volume, opened.handle, 0, &pattern(1, 70_000));
+    notes.lock().unwrap().clear();
+    assert_eq!(size_of(&volume, attr.ino), 70_000);
+    let mut notes = notes.lock().unwrap().clone();
+    let count = n.nodes.len();
+    notes[..count].sort_unstable();
+    notes[count..2 * count].sort_unstable();
+    let each = |what| (0..count).map(move |position| (what, position));
+    let expected: Vec<_> = each("begin").chain(each("end")).chain([("ask", 2)]).collect();
+    assert_eq!(notes, expected, "all are asked before one is waited for, and one that breaks is asked again");
+    volume.release(opened.handle).unwrap();
+}
+
+#[test]
+fn content_goes_after_its_name_by_itself_and_for_who_asks_for_the_space_at_once() {
+    let n = nodes();
+    let volume = n.volume();
+    let files = || n.data.iter().map(|data| data.list(0).unwrap().entries.len()).sum::<usize>();
+    for round in 0..50 {
+        let (attr, opened) = create(&volume, Ino::ROOT, "f");
+        write_all(&volume, opened.handle, 0, &pattern(1, 70_000));
+        volume.release(opened.handle).unwrap();
+        volume.unlink(me(), Ino::ROOT, OsStr::new("f")).unwrap();
+        volume.forget(attr.ino, 1);
+        assert_eq!(lookup(&volume, "f").map(drop), Err(FsError::NotFound), "round {round}");
+    }
+    assert!(volume.statfs().is_ok());
+    assert_eq!(files(), 0, "who asks for the space waits for it");
+    let opened = create(&volume, Ino::ROOT, "f").1;
+    write_all(&volume, opened.handle, 0, &pattern(1, 70_000));
+    volume.release(opened.handle).unwrap();
+    volume.unlink(me(), Ino::ROOT, OsStr::new("f")).unwrap();
+    n.tree.finish_removals(Duration::from_secs(60));
+    assert_eq!(files(), 0, "it goes by itself");
 }

@@ -22,8 +22,10 @@ mod listing;
 mod live;
 mod loan;
 mod lookup;
+mod places;
 mod reach;
 mod reclaim;
+mod removals;
 mod remove;
 mod rename;
 mod service;
@@ -44,13 +46,16 @@ use directories::Directories;
 use farewells::Farewells;
 use forebay_model::layout::{Layout, LayoutChoice};
 use forebay_wire::{DataService, FileId, FsError, Ino, Moved, Result, Sharing};
+use places::Places;
 use reach::Unsettled;
+use removals::{Removal, Removals};
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{
     Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak,
 };
+use std::time::Duration;
 use stub::LocalStub;
 use sweep::Walk;
 use table::Table;
@@ -106,6 +111,9 @@ pub struct Tree {
     settlings: AtomicU64,
     /// Files that no data service knows of.
     bare: Mutex<Bare>,
+    /// On which servers files have something.
+    places: Mutex<Places>,
+    removals: Removals,
     walk: Mutex<Option<Walk>>,
     /// Stubs of files of a shared tree that lost their last name while they are open.
     unlinked: Option<OwnedFd>,
@@ -143,6 +151,7 @@ impl Tree {
         let walk = home.take_walked(&spec.name).map(|stubs| Walk { stubs, below: home.next_id() });
         let unsettled =
             walk.as_ref().map_or_else(Unsettled::default, |walk| Unsettled::all_below(walk.below));
+        let removals = Removals::new(home.clone(), data.clone());
         Ok(Arc::new_cyclic(|itself| Tree {
             home,
             sharing,
@@ -167,6 +176,8 @@ impl Tree {
             unsettled: Mutex::new(unsettled),
             settlings: AtomicU64::new(0),
             bare: Mutex::default(),
+            places: Mutex::default(),
+            removals,
             walk: Mutex::new(walk),
             unlinked,
             reclaimed: Mutex::default(),
@@ -212,6 +223,10 @@ impl Tree {
 
     fn bare(&self) -> MutexGuard<'_, Bare> {
         self.bare.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The number of a stub's inode number.
@@ -274,30 +289,32 @@ impl Tree {
         self.created.fetch_sub(1, Relaxed);
     }
 
-    /// Removes the substripe files of a file that has no stub any more, and had this length. What cannot be removed is left to the
-    /// walk at the next open.
+    /// Removes the substripe files of a file that has no stub any more, and had this length; in a shared tree, where some are on
+    /// other servers, a moment later ([`removals`]). What cannot be removed is left to the walk at the next open.
     fn purge(&self, file: FileId, layout: Layout, length: u64) {
         self.unsettled().gone(file);
         if self.bare().end(file) {
             return;
         }
+        let removal = Removal { file, layout, slots: self.places().end(file) };
         // A power cut may bring the name back as long as its going is not on disk; then it is to have its content. One without a
         // length has none, where nobody but us writes and nothing is written in place.
         let is_empty = length == 0 && self.sharing == Sharing::Sole && layout.substripes() > 1;
-        let is_elsewhere = (0..layout.stripe_count()).any(|slot| layout.server(slot) != self.home.position);
-        if is_elsewhere && !is_empty && self.fragment().sync_names().is_err() {
+        let waits = removal.is_elsewhere(self.home.position) && !is_empty;
+        if waits && self.sharing == Sharing::Shared {
+            return self.removals.add(removal);
+        }
+        if waits && self.fragment().sync_names().is_err() {
             self.home.walk_next_time();
             return;
         }
-        for slot in 0..layout.stripe_count() {
-            let removed = match self.data.get(layout.server(slot) as usize) {
-                Some(data) => data.remove(file, layout.substripes()),
-                None => Ok(()),
-            };
-            if removed.is_err() {
-                self.home.walk_next_time();
-            }
-        }
+        removal.make(&self.home, &self.data);
+    }
+
+    /// The content of files that lost their names is gone afterwards, unless a server that has some of it does not answer in
+    /// this time.
+    pub fn finish_removals(&self, within: Duration) {
+        self.removals.finish(within);
     }
 }
 

@@ -3,6 +3,7 @@
 use super::instance::{Served, volume};
 use super::lockstep::lockstep;
 use super::support::*;
+use forebay_model::layout::LayoutChoice;
 use forebay_wire::*;
 use std::ffi::OsStr;
 use std::time::Duration;
@@ -175,4 +176,37 @@ fn files_that_nobody_wrote_come_and_go_without_their_data_servers() {
         volume.forget(attr.ino, 1);
     }
     assert!(begun.elapsed() < Duration::from_secs(5), "somebody was asked: {:?}", begun.elapsed());
+}
+
+#[test]
+fn small_files_go_without_the_data_servers_that_have_nothing_of_them() {
+    let layout = LayoutChoice { first_server: Some(1), ..Shape::striped().layout };
+    let mut served = Served::new(Shape { layout, ..Shape::striped() });
+    let attached = served.attach();
+    let volume = volume(&attached);
+    let small = ["one", "other"].map(|name| {
+        let (attr, opened) = create(&volume, Ino::ROOT, name);
+        write_all(&volume, opened.handle, 0, b"ab");
+        volume.release(opened.handle).unwrap();
+        assert_eq!(volume.getattr(attr.ino, None).unwrap().size, 2);
+        (attr, name)
+    });
+    assert_eq!(substripe_files(&served, 1), 2);
+    (2..served.proxies.len()).for_each(|position| served.stop(position));
+    let begun = std::time::Instant::now();
+    for (attr, name) in small {
+        volume.unlink(me(), Ino::ROOT, OsStr::new(name)).unwrap();
+        volume.forget(attr.ino, 1);
+    }
+    // Whoever waits for an absent server with the first does not come to the second.
+    while substripe_files(&served, 1) > 0 {
+        assert!(begun.elapsed() < Duration::from_secs(10), "content stays: somebody else is waited for");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn substripe_files(served: &Served, position: usize) -> usize {
+    let data = served.directory.path().join(format!("fragment{position}/ns/c1/data"));
+    let buckets = std::fs::read_dir(data).unwrap();
+    buckets.map(|bucket| std::fs::read_dir(bucket.unwrap().path()).unwrap().count()).sum()
 }

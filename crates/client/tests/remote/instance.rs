@@ -140,6 +140,7 @@ impl Served {
     pub fn stop(&mut self, position: usize) {
         self.proxies[position].lead_to(None);
         if let Some(Running { server, node, data, peers }) = self.running[position].take() {
+            server.answer_nobody(INSTANCE);
             if let Some(peers) = &peers {
                 peers.close();
             }

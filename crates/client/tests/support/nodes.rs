@@ -2,6 +2,7 @@
 
 use super::*;
 use forebay_server::node::{NodeInstance, NodeSpec, Tree};
+use std::time::Duration;
 
 /// The word for the instance of the tests.
 const INSTANCE: &str = "5eed";
@@ -74,8 +75,9 @@ impl Nodes {
         (directory, shape, home)
     }
 
-    /// Substripe files on all fragments.
+    /// Substripe files on all fragments, when those of files without a name are removed.
     pub fn substripe_files(&self) -> usize {
+        self.tree.finish_removals(Duration::from_secs(60));
         let count = |data: &Arc<dyn DataService>| {
             let (mut count, mut cookie) = (0, Some(0));
             while let Some(at) = cookie {

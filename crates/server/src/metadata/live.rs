@@ -11,6 +11,7 @@
 
 use super::Tree;
 use super::annotation::Annotation;
+use super::places::Slots;
 use super::reach::Reach;
 use super::stub::LocalStub;
 use crate::deeds::Deed;
@@ -29,6 +30,8 @@ const BLOCK: u64 = 512;
 pub(super) struct Live {
     /// How often it is open for writing.
     writers: u32,
+    /// All who had it open for writing since it was made have said what they did.
+    is_told: bool,
     /// Its substripe files when their times last counted for nothing; `None`: not known.
     base: Option<Reach>,
 }
@@ -36,7 +39,7 @@ pub(super) struct Live {
 impl Live {
     /// Of a file that was just made.
     pub(super) fn of_empty() -> Live {
-        Live { writers: 0, base: Some(Reach::default()) }
+        Live { base: Some(Reach::default()), ..Live::default() }
     }
 }
 
@@ -101,19 +104,21 @@ impl LocalStub {
                 live.base = Some(self.reach(file, &layout)?);
             }
             self.tree().table().set_blocks(self.number(), None);
+            live.is_told = self.striped().is_some_and(|(file, _)| self.tree().is_told(file));
         }
         live.writers += 1;
         Ok(())
     }
 
     /// Somebody who had it open for writing closes it. The last one settles it; if that fails it is unsettled.
-    fn writer_went(&self, wrote: bool) {
+    fn writer_went(&self, said: Said) {
         let mut live = self.live();
         live.writers = live.writers.saturating_sub(1);
         let Some((file, layout)) = self.striped() else { return };
-        if wrote {
+        if said != Said::WroteNothing {
             self.tree().bare().end(file);
         }
+        live.is_told &= said != Said::Nothing;
         if live.writers > 0 {
             return;
         }
@@ -122,9 +127,11 @@ impl LocalStub {
             self.tree().unsettled().add(file);
             return;
         }
-        let settled = self.reach(file, &layout).and_then(|reach| self.settle(&mut live, file, &reach));
-        if settled.is_err() {
-            self.tree().unsettled().add(file);
+        let reach = self.reach(file, &layout);
+        match reach.and_then(|reach| self.settle(&mut live, file, &reach).map(|_| reach.slots())) {
+            Ok(slots) if live.is_told => self.tree().places().settled(file, slots),
+            Ok(_) => {}
+            Err(_) => self.tree().unsettled().add(file),
         }
     }
 
@@ -214,7 +221,24 @@ impl LocalStub {
     }
 }
 
+/// What is known of what somebody wrote who closes a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Said {
+    /// He is gone without a word: what he asked for may still come in.
+    Nothing,
+    /// That he wrote nothing.
+    WroteNothing,
+    /// That he may have written, and that all of it was done before.
+    Wrote,
+}
+
 impl Tree {
+    /// Where a file has content was known until now, when somebody opens it for writing.
+    fn is_told(&self, file: FileId) -> bool {
+        let has_place = self.places().end(file) != Slots::Any;
+        self.bare().contains(file) || has_place
+    }
+
     /// How often a file was settled so far: for [`Tree::refined`].
     pub(super) fn settlings(&self) -> u64 {
         self.settlings.load(SeqCst)
@@ -290,8 +314,9 @@ impl Tree {
 pub struct OpenFile {
     stub: Arc<LocalStub>,
     writes: bool,
-    /// Who closes it says that nothing was written through it.
-    wrote_nothing: AtomicBool,
+    /// Who closes it has said so, and whether anything was written through it.
+    is_closed: AtomicBool,
+    wrote: AtomicBool,
 }
 
 impl OpenFile {
@@ -299,13 +324,22 @@ impl OpenFile {
         if writes {
             stub.writer_came()?;
         }
-        Ok(OpenFile { stub, writes, wrote_nothing: AtomicBool::new(false) })
+        Ok(OpenFile { stub, writes, is_closed: AtomicBool::new(false), wrote: AtomicBool::new(true) })
     }
 
-    /// Who has the opening that a stub stands for is about to close it, and has changed nothing of the content.
-    pub(crate) fn wrote_nothing(stub: &dyn Stub) {
+    /// Who has the opening that a stub stands for closes it, and says whether he may have changed the content.
+    pub(crate) fn is_closed(stub: &dyn Stub, wrote: bool) {
         if let Some(opening) = stub.as_any().downcast_ref::<OpenFile>() {
-            opening.wrote_nothing.store(true, SeqCst);
+            opening.wrote.store(wrote, SeqCst);
+            opening.is_closed.store(true, SeqCst);
+        }
+    }
+
+    fn said(&self) -> Said {
+        match (self.is_closed.load(SeqCst), self.wrote.load(SeqCst)) {
+            (false, _) => Said::Nothing,
+            (true, false) => Said::WroteNothing,
+            (true, true) => Said::Wrote,
         }
     }
 
@@ -340,7 +374,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if self.writes {
-            self.stub.writer_went(!self.wrote_nothing.load(SeqCst));
+            self.stub.writer_went(self.said());
         }
     }
 }

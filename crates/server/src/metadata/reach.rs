@@ -14,9 +14,10 @@
 //! held then.
 
 use super::Tree;
+use super::places::Slots;
 use crate::recover::end_of;
 use forebay_model::layout::{Layout, Substripe};
-use forebay_wire::{Extent, FileId, FsError, Result, Timestamp};
+use forebay_wire::{DataService, Extent, FileId, FsError, Result, Timestamp};
 use std::collections::HashSet;
 
 /// The substripe files of a file, server by server.
@@ -30,6 +31,19 @@ pub(super) struct Reach {
 }
 
 impl Reach {
+    fn add(&mut self, layout: &Layout, substripe: Substripe, extent: Extent) {
+        self.end = self.end.max(end_of(layout, substripe, extent.length));
+        self.blocks += extent.blocks;
+        if extent != Extent::default() {
+            self.extents.push((substripe, extent));
+        }
+    }
+
+    /// Positions of the file's ring of servers on which there is something of it.
+    pub(super) fn slots(&self) -> Slots {
+        self.extents.iter().fold(Slots::default(), |slots, (substripe, _)| slots.with(substripe.slot))
+    }
+
     /// The newest time of those that were changed since an earlier look.
     pub(super) fn changed_since(&self, before: &Reach) -> Option<Timestamp> {
         let changed = self.extents.iter().filter(|one| !before.extents.contains(one));
@@ -115,22 +129,25 @@ impl Unsettled {
 }
 
 impl Tree {
-    /// Asks every data service of a file.
+    /// Asks every data service of a file; those on other machines at the same time.
     pub(super) fn reach(&self, file: FileId, layout: &Layout) -> Result<Reach> {
+        let (count, substripes) = (layout.stripe_count(), layout.substripes());
+        let servers = (0..count).map(|slot| self.data_of(layout, slot)).collect::<Result<Vec<_>>>()?;
+        let begun: Vec<_> = servers.iter().map(|server| server.begin_extents(file, substripes)).collect();
+        // What was begun is ended before anything else is asked: nobody holds a connection while he waits for another.
+        let ended: Vec<_> = begun.into_iter().map(|begun| begun.and_then(|end| end())).collect();
         let mut reach = Reach::default();
-        for slot in 0..layout.stripe_count() {
-            let server = self.data.get(layout.server(slot) as usize);
-            let server = server.ok_or(FsError::Damaged { what: "a layout names a missing fragment" })?;
-            let extents = server.extents(file, layout.substripes())?;
-            for (index, extent) in (0..layout.substripes()).zip(extents) {
-                let substripe = Substripe { slot, index };
-                reach.end = reach.end.max(end_of(layout, substripe, extent.length));
-                reach.blocks += extent.blocks;
-                if extent != Extent::default() {
-                    reach.extents.push((substripe, extent));
-                }
+        for ((slot, server), ended) in (0..count).zip(servers).zip(ended) {
+            let extents = ended.unwrap_or_else(|| server.extents(file, substripes))?;
+            for (index, extent) in (0..substripes).zip(extents) {
+                reach.add(layout, Substripe { slot, index }, extent);
             }
         }
         Ok(reach)
+    }
+
+    fn data_of(&self, layout: &Layout, slot: u32) -> Result<&dyn DataService> {
+        let server = self.data.get(layout.server(slot) as usize);
+        server.map(|server| &**server).ok_or(FsError::Damaged { what: "a layout names a missing fragment" })
     }
 }

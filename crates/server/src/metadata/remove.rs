@@ -7,6 +7,8 @@
 //!    file back, and not a name without its content. Whoever replaces a file by a rename relies on it;
 //! 3. the substripe files are removed, or, if the file is open, when it is closed.
 //!
+//! In a shared tree nobody waits for 2 and 3 where substripe files are on other fragments: see [`super::removals`].
+//!
 //! In a shared tree an open file is held by other machines, which outlive a crash of this process: its stub is moved out
 //! of the tree instead, in one step ([`super::reclaim`]), and removed when it is closed, before the substripe files.
 

@@ -197,7 +197,8 @@ impl MetadataService for Tree {
     }
 
     fn give_back(&self) -> bool {
-        !self.farewells.take_files().is_empty()
+        let was_kept = !self.farewells.take_files().is_empty();
+        self.removals.carry_out() || was_kept
     }
 
     fn files_created(&self) -> u64 {

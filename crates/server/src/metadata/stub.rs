@@ -11,7 +11,8 @@
 //!
 //! A write to an inline file is one write of the local file system.
 //!
-//! Order of events of a sync of a striped file: the substripe files, then the stub, and the stub only when it has something
+//! Order of events of a sync of a striped file: the substripe files and the stub, in any order, since neither is promised before
+//! both are on disk (a stub alone is a file without content, or with the old one); and the stub only when it has something
 //! to say that they do not: where the content is, if it is new, a length that was set, owner, mode, times and attributes
 //! that were changed. A length that grew by a write, and its times, need no sync of the stub: after a crash
 //! the data says the length ([`crate::recover`]). A cut is marked in both, so a sync after a cut brings both parts

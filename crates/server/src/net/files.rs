@@ -168,9 +168,7 @@ fn opened(asking: &Asking<'_>, handle: u64, file: &OpenFile, attr: Attr) -> Open
 pub(crate) fn close(asking: &Asking<'_>, closed: &Closed) {
     let Some((file, is_last)) = asking.session.close(closed.handle) else { return };
     let (ino, writable) = (file.ino, file.flags.writable());
-    if !closed.wrote {
-        TreeFile::wrote_nothing(&*file.stub);
-    }
+    TreeFile::is_closed(&*file.stub, closed.wrote);
     drop(file);
     if writable {
         asking.home.closed_for_writing(ino, asking.session);

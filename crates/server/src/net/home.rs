@@ -24,6 +24,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+/// At the end, the other servers have so long to remove what is not needed any more.
+const REMOVED_WITHIN: Duration = Duration::from_secs(1);
 /// Sessions of one namespace, at most.
 const SESSIONS_MAX: usize = 16_384;
 /// Who knows a directory that moves is waited for so long, if it shows nothing of it otherwise.
@@ -207,6 +209,7 @@ impl Home {
     /// The end is near: what is asked from now on, or under way, gets no answer from here.
     pub(crate) fn answer_nobody(&self) {
         self.is_closing.store(true, SeqCst);
+        self.hosted.metadata.finish_removals(REMOVED_WITHIN);
     }
 
     /// Nobody is served any more. Sessions stay in the list: they are awaited after the next start.
