@@ -38,11 +38,13 @@ pub enum Fault {
     Full,
     /// A disk was full after a part of what was to be written.
     PartlyFull,
+    /// A disk failed.
+    Failed,
 }
 
 impl Fault {
     /// All kinds.
-    pub const ALL: [Fault; 8] = [
+    pub const ALL: [Fault; 9] = [
         Fault::CutBefore,
         Fault::CutAfter,
         Fault::KilledAtChange,
@@ -51,5 +53,6 @@ impl Fault {
         Fault::Crashed,
         Fault::Full,
         Fault::PartlyFull,
+        Fault::Failed,
     ];
 }

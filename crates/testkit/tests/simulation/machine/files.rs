@@ -4,7 +4,7 @@ use super::dispatch::raw;
 use super::faults::Fault;
 use super::real::{fail, real};
 use super::schedule::{self, Schedule, Seen};
-use super::{disk, space};
+use super::{broken, disk, space};
 use std::ffi::CStr;
 use std::ffi::c_char;
 use std::os::unix::ffi::OsStrExt;
@@ -59,6 +59,9 @@ fn ending(schedule: &mut Schedule) -> Option<Fault> {
 /// A call that changes a file; `make` makes it. Results are as the kernel gives them.
 pub(super) fn change(name: &str, number: i64, a: [usize; 6], make: impl FnOnce([usize; 6]) -> i64) -> i64 {
     before(&disk::named(name, number, a));
+    if let Some(errno) = broken::refuses(number, a) {
+        return -i64::from(errno);
+    }
     match space::left(number, a) {
         Ok(a) => disk::around(number, a, || make(a)),
         Err(errno) => -i64::from(errno),

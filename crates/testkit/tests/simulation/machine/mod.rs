@@ -19,6 +19,7 @@
 //!
 //! One simulation a process; what is killed is left as it is until the process ends.
 
+mod broken;
 mod chance;
 mod clock;
 mod disk;
@@ -109,6 +110,11 @@ pub fn crashes() -> u64 {
 /// The disk of a process may be full now and then.
 pub fn may_be_full(process: Process) {
     schedule::with(|schedule| schedule.full.insert(process, 0));
+}
+
+/// The disk of a process fails after so many calls, at so many.
+pub fn fail_disk(process: Process, after: u64, count: u64) {
+    schedule::with(|schedule| schedule.failing.insert(process, (after, count)));
 }
 
 /// Kills a process that has no files.

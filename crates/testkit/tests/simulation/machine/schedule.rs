@@ -88,6 +88,8 @@ pub(super) struct Schedule {
     pub(super) mortal: Vec<Process>,
     /// Processes whose disks may be full, and until when they are.
     pub(super) full: BTreeMap<Process, u64>,
+    /// Processes whose disks fail: after so many calls that write to them or sync, and so many.
+    pub(super) failing: BTreeMap<Process, (u64, u64)>,
     /// How often processes were killed, and how often the power of a machine went; that of each by the name of its process.
     pub(super) kills: u64,
     pub(super) crashes: u64,
@@ -268,6 +270,7 @@ impl Schedule {
             happened: [0; _],
             mortal: Vec::new(),
             full: BTreeMap::new(),
+            failing: BTreeMap::new(),
             kills: 0,
             crashes: 0,
             boots: BTreeMap::new(),

@@ -23,7 +23,8 @@ pub(super) fn left(number: i64, a: [usize; 6]) -> Result<[usize; 6], i32> {
             } else {
                 a[3] as u64
             };
-            let end = at + a[2] as u64;
+            // What has no places, as a pipe that is somebody's log, is on no disk.
+            let Some(end) = at.checked_add(a[2] as u64) else { return Ok(a) };
             let hole = first_hole(a[0] as i32, at);
             if hole >= end || !is_full() {
                 return Ok(a);

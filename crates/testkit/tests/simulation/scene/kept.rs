@@ -13,6 +13,7 @@ use super::own::{me, names_in, read_all};
 use crate::machine;
 use forebay_client::{Handle, Volume};
 use forebay_wire::*;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::result::Result;
@@ -393,9 +394,15 @@ impl<'a> Keeper<'a> {
             return;
         };
         let (data, crashes) = (self.piece(), self.crashes);
-        let then = |content: &mut Vec<u8>| content.extend_from_slice(&data);
+        // After a power cut the end is where that left it, which the answer says.
+        let place = Cell::new(None);
+        let then = |content: &mut Vec<u8>| {
+            let at = place.get().unwrap_or(content.len());
+            put(content, at, &data);
+        };
         self.change("an append", &then, |volume, _, handle| {
             let (offset, done) = volume.append(handle, &data, false)?;
+            place.set(Some(offset as usize));
             let is_end = offset == content.len() as u64;
             assert!(is_end || machine::crashes() != crashes, "appended at {offset}");
             if done < data.len() { Err(FsError::NoSpace) } else { Ok(()) }

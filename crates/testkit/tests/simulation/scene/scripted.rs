@@ -21,6 +21,11 @@ const LENGTH: usize = 60_000;
 const CUT: usize = 100;
 /// Names that are tried on a disk that is full now and then.
 const NAMES: u64 = 30;
+/// Pieces that are written to a disk that fails, and their length in bytes: each is on both servers.
+const PIECES: u8 = 12;
+const PIECE: usize = 9000;
+/// So many calls a failing disk takes at most.
+const CALLS: u64 = 12;
 /// Longest time that a server needs to serve.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -31,11 +36,13 @@ pub enum Scene {
     CutAndCrash,
     /// Files are made on a disk that is full now and then, and its machine loses its power.
     MakeAndCrash,
+    /// The disk of a server of the content fails, and is in order again when its server is started anew.
+    DiskFails,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 2] = [Scene::CutAndCrash, Scene::MakeAndCrash];
+    pub const ALL: [Scene; 3] = [Scene::CutAndCrash, Scene::MakeAndCrash, Scene::DiskFails];
 
     /// The one that is called so.
     pub fn of(name: &str) -> Option<Scene> {
@@ -50,6 +57,7 @@ impl Scene {
         match self {
             Scene::CutAndCrash => cut_and_crash(&mut site),
             Scene::MakeAndCrash => make_and_crash(&mut site),
+            Scene::DiskFails => disk_fails(&mut site),
         }
     }
 }
@@ -160,4 +168,98 @@ fn make_and_crash(site: &mut Site) {
     volume.forget(directory, 1);
     drop(volume);
     attached.close();
+}
+
+/// What a file was since a sync of it was answered, the last one now.
+struct States(Vec<Vec<u8>>);
+
+impl States {
+    fn wrote(&mut self, at: usize, piece: &[u8]) {
+        let mut next = self.0.last().expect("there is one").clone();
+        next[at..at + piece.len()].copy_from_slice(piece);
+        self.0.push(next);
+    }
+
+    fn synced(&mut self) {
+        self.0.drain(..self.0.len() - 1);
+    }
+
+    /// Each byte is as it was at some time since.
+    fn assert_may_be(&self, found: &[u8]) {
+        assert_eq!(found.len(), LENGTH);
+        let is_known = |at: usize| self.0.iter().any(|state| state[at] == found[at]);
+        let wrong = (0..LENGTH).find(|at| !is_known(*at));
+        assert_eq!(wrong, None, "it is {:?}", wrong.map(|at| found[at]));
+    }
+}
+
+/// A write or a sync that a failing disk had to do with: it is done, or fails as the disk does.
+fn is_done<T>(result: Result<T, FsError>) -> bool {
+    let is_of_disk = |error: &FsError| match error {
+        FsError::Poisoned => true,
+        FsError::Host { errno, .. } => *errno == libc::EIO,
+        _ => false,
+    };
+    assert!(result.as_ref().err().is_none_or(is_of_disk), "{:?}", result.err());
+    result.is_ok()
+}
+
+/// A sync that fails is told, and again as long as something is not synced; nothing that was synced is lost; names, and what can be
+/// read, are as well as before. When the server is started anew its disk is used again.
+fn disk_fails(site: &mut Site) {
+    let (attached, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    let (ino, handle) = made(&volume, directory, "file").expect("made");
+    assert_eq!(volume.write(handle, 0, &[PIECES + 1; LENGTH], false), Ok(LENGTH));
+    volume.fsync(handle, false).expect("synced");
+    client::sync_directory(&volume, directory);
+    client::sync_directory(&volume, Ino::ROOT);
+    let mut states = States(vec![vec![PIECES + 1; LENGTH]]);
+    // Some fail for a moment: a second sync would find nothing left to write, and must not say that all is well.
+    let count = if machine::below(2) == 0 { 1 + machine::below(2) } else { u64::MAX };
+    site.fail_disk(1, machine::below(CALLS), count);
+    let (mut is_told, mut is_refused) = (false, false);
+    for number in 1..=PIECES {
+        let (at, piece) = (machine::below((LENGTH - PIECE) as u64) as usize, [number; PIECE]);
+        // What fails is done in part: what is on the other server, or nothing.
+        let written = volume.write(handle, at as u64, &piece, false);
+        // A write of which a part could be done says how much.
+        is_refused |= !is_done(written) || written != Ok(PIECE);
+        states.wrote(at, &piece);
+        let is_synced = is_done(volume.fsync(handle, machine::below(2) == 0));
+        assert!(!(is_told && is_synced), "a sync that failed is answered the next time");
+        is_told |= !is_synced;
+        if is_synced && !is_refused {
+            states.synced();
+        }
+        volume.mkdir(me(), directory, OsStr::new(&format!("directory{number}")), 0o755).expect("made");
+    }
+    assert!(is_told || is_refused, "nobody was told");
+    states.assert_may_be(&read_all(&volume, handle).expect("it can be read"));
+    if machine::below(2) == 0 {
+        site.kill(1)
+    } else {
+        site.crash(1)
+    }
+    start(site, 1);
+    // What was lost may be told once more.
+    let is_lost = !is_done(volume.fsync(handle, false));
+    let last = [PIECES + 2; PIECE];
+    assert_eq!(volume.write(handle, 0, &last, false), Ok(PIECE));
+    states.wrote(0, &last);
+    assert_eq!(volume.fsync(handle, false), Ok(()), "told before: {is_lost}");
+    let left = read_all(&volume, handle).expect("it can be read");
+    assert!(left[..PIECE] == last, "what was synced last");
+    states.assert_may_be(&left);
+    volume.release(handle).expect("closed");
+    volume.forget(ino, 1);
+    for number in 1..=PIECES {
+        let name = format!("directory{number}");
+        let attr = volume.lookup(me(), directory, OsStr::new(&name)).expect("it was made");
+        volume.forget(attr.ino, 2);
+    }
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
+    assert!(content_after_all(site, "file") == left, "what was synced is as it was");
 }

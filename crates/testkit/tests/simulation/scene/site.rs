@@ -260,6 +260,11 @@ impl Site {
         }
     }
 
+    /// The disk of a server fails after so many calls, at so many, and not any more when it is started anew.
+    pub fn fail_disk(&self, position: usize, after: u64, count: u64) {
+        machine::fail_disk(self.servers[position].as_ref().expect("it runs").process, after, count);
+    }
+
     /// The disk of a server that serves may be full.
     pub fn may_be_full(&self, process: Process) {
         machine::may_be_full(process);
