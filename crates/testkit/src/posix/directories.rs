@@ -99,7 +99,7 @@ fn a_removed_working_directory() {
     granted(removed);
     refused(made, Errno::NOENT);
     granted(looked_at);
-    refused(super::reading_directories::names_in(&granted(opened)), Errno::NOENT);
+    refused(super::reading_directories::names_in(granted(opened)), Errno::NOENT);
 }
 
 fn set_gid_is_inherited() {
