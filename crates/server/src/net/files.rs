@@ -88,7 +88,7 @@ pub(crate) fn give_open(
         None => asking.tree().open(who.caller(), attr.ino, flags)?,
     };
     if flags.writable() {
-        start_writing(asking, attr.ino);
+        start_writing(asking, attr.ino, false);
     }
     let opened = keep_open(asking, attr.ino, flags, stub, None, attr);
     if opened.is_err() && flags.writable() {
@@ -111,7 +111,7 @@ pub(crate) fn open(
         return describe(asking, number, &file);
     }
     if flags.writable() {
-        start_writing(asking, ino);
+        start_writing(asking, ino, reclaim.is_some());
     }
     let stub = match reclaim {
         // What was open stays open, whatever its mode became since.
@@ -129,9 +129,12 @@ pub(crate) fn open(
 }
 
 /// Tells others that they may not show a file any more, since its length and times change from now on.
-fn start_writing(asking: &Asking<'_>, ino: Ino) {
+fn start_writing(asking: &Asking<'_>, ino: Ino, goes_on: bool) {
     let items = vec![Changed::Attributes(ino), Changed::Content(ino)];
-    let _changing = asking.home.change(asking.session, items);
+    let _changing = match goes_on {
+        true => asking.home.resume(asking.session, items),
+        false => asking.home.change(asking.session, items),
+    };
     asking.home.opened_for_writing(ino, asking.session);
 }
 

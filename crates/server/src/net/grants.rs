@@ -33,6 +33,8 @@ pub(crate) const VALID_MS: u32 = 1000;
 pub(crate) const QUIET_MS: u64 = 5000;
 /// For differences between clocks over the time of a grant.
 const SLACK_MS: u64 = 100;
+/// After so long every grant of before has ended.
+pub(crate) const ENDED_AFTER_MS: u64 = VALID_MS as u64 + SLACK_MS;
 /// Objects remembered before those whose time is over are looked for.
 const SWEEP_AT: usize = 4096;
 
@@ -80,7 +82,7 @@ impl Object {
 
     /// A client may show the object from now on, for as long as a grant lasts.
     fn shown_to(&mut self, session: Session, now: u64) {
-        let until = now + u64::from(VALID_MS) + SLACK_MS;
+        let until = now + ENDED_AFTER_MS;
         self.grants.retain(|(holder, until)| *holder != session && *until > now);
         self.grants.push((session, until));
     }

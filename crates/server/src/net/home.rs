@@ -9,7 +9,8 @@
 //! more; its locks go and others get them; its grants go; its files are closed and its references given back; it is taken
 //! out of the list; what was done for it is forgotten ([`crate::deeds`]). A crash in between ends all of it, and the next start awaits the session once more.
 
-use super::grants::{Grants, Told};
+use super::earlier::Earlier;
+use super::grants::{ENDED_AFTER_MS, Grants, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
@@ -73,6 +74,7 @@ pub(crate) struct Home {
     pub(crate) hosted: HostedTree,
     pub(crate) tickets: TicketKey,
     pub(crate) recovery: Recovery,
+    earlier: Earlier,
     /// What was done for clients, where they are awaited after a start.
     deeds: Option<Deeds>,
     terms: Terms,
@@ -89,6 +91,7 @@ impl Home {
     pub(crate) fn open(hosted: HostedTree, tickets: TicketKey, terms: Terms) -> Result<Home, SessionsError> {
         let epoch = Instant::now();
         let recovery = Recovery::begin(hosted.sessions.clone(), epoch + terms.grace)?;
+        let earlier = Earlier::begin(recovery.listed(), epoch + Duration::from_millis(ENDED_AFTER_MS));
         if !recovery.is_over() {
             hosted.metadata.await_claims();
         }
@@ -97,6 +100,7 @@ impl Home {
             hosted,
             tickets,
             recovery,
+            earlier,
             deeds,
             terms,
             members: Mutex::default(),
@@ -148,6 +152,8 @@ impl Home {
         let member = Member { session: session.clone(), connections: 1, over_at: None };
         members.by_id.insert(id, member);
         members.by_number.insert(number, id);
+        drop(members);
+        self.earlier.came(id, number);
         Ok(session)
     }
 
@@ -247,6 +253,7 @@ impl Home {
             members.by_number.remove(&session.number);
         }
         self.release(session);
+        self.earlier.ended(session.id);
         // Not so when the server ends: the session may come back and tell it once more.
         self.hosted.metadata.add_moved(session.moved());
         // If it cannot be taken out, the next start awaits it once more; nothing worse.
@@ -303,9 +310,10 @@ impl Home {
     }
 
     /// How long a client may show an object without asking; asked for before the object is looked at. Not at all when it
-    /// could not be told of a change at once: then every change would have to wait for the end of the grant.
+    /// could not be told of a change at once: then every change would have to wait for the end of the grant. Nor while somebody
+    /// is awaited after a start: he may have a file open for writing that is not known yet.
     pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
-        if !session.outbox.is_prompt() {
+        if !session.outbox.is_prompt() || !self.recovery.is_over() {
             return 0;
         }
         let now = self.now();
@@ -335,16 +343,42 @@ impl Home {
         items: Vec<Changed>,
         moving: &[Ino],
     ) -> Changing<'a> {
+        self.begin_change(by, items, |items, objects| {
+            let mut told = self.knowing(moving, items, by);
+            told.extend(self.granted_earlier(objects, by));
+            told
+        })
+    }
+
+    /// The same for what goes on since before the start: then nobody else was granted anything on it.
+    pub(crate) fn resume<'a>(&'a self, by: &Session, items: Vec<Changed>) -> Changing<'a> {
+        self.begin_change(by, items, |_, _| Vec::new())
+    }
+
+    /// `others`: who has to be told beside those with a grant.
+    fn begin_change<'a>(
+        &'a self,
+        by: &Session,
+        items: Vec<Changed>,
+        others: impl FnOnce(&[Changed], &[Ino]) -> Vec<Told>,
+    ) -> Changing<'a> {
         let mut objects: Vec<Ino> = items.iter().map(object_of).collect();
         objects.sort_unstable();
         objects.dedup();
         let mut told = self.grants().begin(&objects, by.number, self.now());
-        told.extend(self.knowing(moving, &items, by));
+        told.extend(others(&items, &objects));
         let changing = Changing { home: self, objects, by: by.number };
         if !told.is_empty() {
             self.tell(&told, &items);
         }
         changing
+    }
+
+    /// Other clients that were there before the start, as long as they may show what was granted then.
+    fn granted_earlier(&self, objects: &[Ino], by: &Session) -> Vec<Told> {
+        let told = |session| move |ino: &Ino| Told { session, ino: *ino, until: ENDED_AFTER_MS };
+        let others = self.earlier.others(by.id).into_iter();
+        others.flat_map(|session| objects.iter().map(told(session))).collect()
     }
 
     /// Other clients that know these directories and can be told at once, with the directories of the names that change.

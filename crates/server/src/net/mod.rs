@@ -21,6 +21,7 @@
 
 mod callback;
 mod data;
+mod earlier;
 mod files;
 mod frame;
 mod grants;

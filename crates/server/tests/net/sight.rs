@@ -165,3 +165,60 @@ fn who_cannot_be_told_is_granted_nothing() {
         std::thread::yield_now();
     }
 }
+
+#[test]
+fn what_was_granted_before_a_start_is_not_changed_unseen() {
+    let mut place = place_with_directory();
+    let (mut shows, _told, mut other) = (place.metadata(1), place.callback(1), place.metadata(2));
+    lookup(&mut other, "d");
+    let attr = granted(&mut shows, "d");
+    let answered = Instant::now();
+    place.stop();
+    place.start();
+    let mut changes = place.metadata(2);
+    let ino = lookup(&mut changes, "d").ino;
+    assert!(matches!(changes.ask(chmod(ino, 0o700)), Reply::Attr { .. }));
+    let waited = answered.elapsed();
+    assert!(
+        waited >= Duration::from_millis(attr.valid_ms.into()),
+        "it was made while the other could show the old: {waited:?}"
+    );
+}
+
+#[test]
+fn who_is_back_after_a_start_is_told_of_changes() {
+    let mut place = place_with_directory();
+    let (mut shows, told, mut other) = (place.metadata(1), place.callback(1), place.metadata(2));
+    lookup(&mut other, "d");
+    granted(&mut shows, "d");
+    drop(told);
+    place.stop();
+    place.start();
+    let (_shows, mut told, mut changes) = (place.metadata(1), place.callback(1), place.metadata(2));
+    let ino = lookup(&mut changes, "d").ino;
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| changes.ask(chmod(ino, 0o700)));
+        let (number, message) = told.hear().unwrap();
+        assert_eq!(message, CallbackRequest::Invalidate { items: vec![Changed::Attributes(ino)] });
+        told.say_done(number);
+        assert!(matches!(changing.join().unwrap(), Reply::Attr { .. }));
+    });
+}
+
+#[test]
+fn nothing_is_granted_until_all_are_back_who_may_be_writing() {
+    let mut place = place_with_directory();
+    let (mut writes, mut looks) = (place.metadata(1), place.metadata(2));
+    lookup(&mut writes, "d");
+    lookup(&mut looks, "d");
+    place.stop();
+    place.start();
+    let (mut looks, _told) = (place.metadata(2), place.callback(2));
+    assert_eq!(looks.ask(MetadataRequest::ReclaimDone), Reply::Done);
+    for _ in 0..1000 {
+        assert_eq!(lookup(&mut looks, "d").valid_ms, 0, "somebody is awaited");
+    }
+    let mut writes = place.metadata(1);
+    assert_eq!(writes.ask(MetadataRequest::ReclaimDone), Reply::Done);
+    granted(&mut looks, "d");
+}
