@@ -1,13 +1,14 @@
 //! Fragments made by the file system itself, damaged in every way that the check knows.
 
 use super::*;
-use crate::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
+use crate::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, Services, SpaceRule};
 use forebay_model::layout::LayoutChoice;
 use forebay_model::units::Bytes;
-use forebay_wire::{Caller, FileId, Ino, MetadataService, NewObject, OpenFlags, Placement, Span};
+use forebay_wire::{Caller, FileId, Ino, MetadataService, NewObject, OpenFlags, Placement, SetAttr, Span};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
+use std::sync::Arc;
 
 const STRIPE_BYTES: u64 = 4096;
 const REGULAR: u32 = 0o100_644;
@@ -15,6 +16,7 @@ const REGULAR: u32 = 0o100_644;
 /// An instance over two fragments with some files in it, closed.
 struct Scene {
     directory: tempfile::TempDir,
+    space: SpaceRule,
     /// Contents of `one` and `two`.
     files: [FileId; 2],
 }
@@ -22,21 +24,9 @@ struct Scene {
 impl Scene {
     fn new(space: SpaceRule) -> Scene {
         let directory = tempfile::tempdir().unwrap();
-        let roots = [0, 1].map(|position| directory.path().join(position.to_string()));
-        let specs = roots.map(|root| {
-            fs::create_dir(&root).unwrap();
-            FragmentSpec { root, space }
-        });
-        let scene = Scene { directory, files: [FileId(0); 2] };
-        let fragments = Fragments::open(&specs).unwrap();
-        let layout = LayoutChoice {
-            stripe_size: Some(STRIPE_BYTES),
-            stripe_count: Some(2),
-            first_server: Some(0),
-            substripes: Some(2),
-        };
-        let spec = NamespaceSpec { name: "c1".into(), layout, limits: Limits::default() };
-        let services = fragments.namespace(&spec).unwrap();
+        let scene = Scene { directory, space, files: [FileId(0); 2] };
+        (0..2).for_each(|position| fs::create_dir(scene.root(position)).unwrap());
+        let (fragments, services) = scene.serve();
         let files = ["one", "two"].map(|name| {
             let (file, stub) = create(&*services.metadata, name);
             for data in &services.data {
@@ -49,6 +39,21 @@ impl Scene {
         drop(services);
         fragments.close().unwrap();
         Scene { files, ..scene }
+    }
+
+    /// Serves the namespace.
+    fn serve(&self) -> (Arc<Fragments>, Services) {
+        let specs = [0, 1].map(|position| FragmentSpec { root: self.root(position), space: self.space });
+        let fragments = Fragments::open(&specs).unwrap();
+        let layout = LayoutChoice {
+            stripe_size: Some(STRIPE_BYTES),
+            stripe_count: Some(2),
+            first_server: Some(0),
+            substripes: Some(2),
+        };
+        let spec = NamespaceSpec { name: "c1".into(), layout, limits: Limits::default() };
+        let services = fragments.namespace(&spec).unwrap();
+        (fragments, services)
     }
 
     fn root(&self, position: u32) -> PathBuf {
@@ -181,6 +186,26 @@ fn a_stub_that_was_being_made_when_the_server_was_killed_is_in_nobodys_way() {
     let (findings, summary) = scene.check(Mode::Repair);
     assert!(matches!(&findings[..], [Finding { problem: Problem::Unreadable { .. }, .. }]), "{findings:?}");
     assert_eq!((summary.judged, summary.repaired), (0, 0));
+}
+
+#[test]
+fn a_stub_that_was_left_half_made_is_used_as_any_other() {
+    let scene = Scene::new(SpaceRule::Hard);
+    let stub = fs::File::options().write(true).open(scene.stub("two")).unwrap();
+    rustix::fs::fremovexattr(&stub, crate::metadata::ATTRIBUTE).unwrap();
+    stub.set_len(0).unwrap();
+    drop(stub);
+    let (fragments, services) = scene.serve();
+    let caller = Caller { uid: rustix::process::geteuid().as_raw(), gid: 0, pid: 0 };
+    let attr = services.metadata.lookup(caller, Ino::ROOT, OsStr::new("two")).unwrap();
+    // As a power cut leaves it: longer, with nothing in it.
+    let change = SetAttr { size: Some(1 << 20), ..SetAttr::default() };
+    services.metadata.setattr(caller, attr.ino, None, &change).unwrap();
+    drop(services);
+    fragments.close().unwrap();
+    let (findings, _) = scene.check(Mode::Look);
+    let unreadable = |found: &Finding| matches!(found.problem, Problem::Unreadable { .. });
+    assert!(!findings.iter().any(unreadable), "{findings:?}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 //!
 //! Order of events when a regular file is made, and what a crash after each leaves:
 //! 1. the stub is made exclusively, with the mark in its mode if it is to be striped: an empty file of the servers' own
-//!    user; marked without an attribute it counts as inline;
+//!    user; marked without an attribute it counts as inline, and loses the mark when it is opened;
 //! 2. its owner and group are set;
 //! 3. the attribute that says where its content is, is set: an empty striped file;
 //! 4. its mode is made final.

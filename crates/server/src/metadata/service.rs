@@ -1,9 +1,10 @@
 //! The metadata service's face: each request to the module that carries it out.
 
 use super::Tree;
+use super::annotation::Annotation;
 use super::listing::LocalDirectory;
 use super::live::OpenFile;
-use super::lookup::{Object, Place, Reach, kind_of};
+use super::lookup::{Object, Place, Reach, is_marked, kind_of, mark_of};
 use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::deeds::Deed;
@@ -14,9 +15,10 @@ use forebay_wire::{
     Attr, Caller, Directory, FileKind, FsError, Ino, MetadataService, Moved, NewObject, OpenFlags,
     RenameMode, Result, SetAttr, Sharing, Stub, WriteLimits, XattrMode,
 };
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, Stat};
 use rustix::io::Errno;
 use std::ffi::OsStr;
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, PoisonError};
@@ -95,9 +97,20 @@ impl Tree {
         if self.number(stat.st_ino) != ino || kind_of(&stat)? != FileKind::Regular {
             return Err(FsError::Stale);
         }
+        unmark_half_made(&fd, &stat, &object.annotation);
         let tree = self.itself.upgrade().ok_or(FsError::Stale)?;
         let stub = LocalStub::new(tree, fd, &stat, object.annotation, Accounting::default());
         Ok(self.adopt(stub))
+    }
+}
+
+/// A stub that a crash left half made ([`super::create`]) is inline, and says so from its first open on: with a length and without its
+/// data, as another crash may leave it, it would look like one that has lost the word about where its content is. One that has a
+/// length already may have lost it, and stays as it is. Where it cannot be changed nothing worse happens than that.
+fn unmark_half_made(stub: &OwnedFd, stat: &Stat, annotation: &Annotation) {
+    if is_marked(stat) && annotation.is_empty() && stat.st_size == 0 {
+        let mode = stat.st_mode & 0o7777 & !mark_of(FileKind::Regular);
+        let _ = rustix::fs::fchmod(stub, Mode::from_raw_mode(mode));
     }
 }
 
