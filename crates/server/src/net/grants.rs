@@ -1,7 +1,7 @@
 //! Who may show what for how long without asking.
 //!
 //! A grant on an object lets a client answer `stat` of it from memory; one on a directory also lookups of names in it,
-//! those that are not there too. A grant ends by itself after [`VALID_MS`]. Before anything is changed, every other
+//! those that are not there too. A grant ends by itself after [`VALID_MS`], or [`VALID_ALONE_MS`]. Before anything is changed, every other
 //! client with a grant that has not ended is told, and the change waits for its answer or the end of the grant:
 //!
 //! 1. [`Grants::begin`]: who has to be told; from now on nobody is given a grant on what changes;
@@ -29,12 +29,15 @@ use std::collections::HashMap;
 
 /// How long a grant lasts, as the client is told.
 pub(crate) const VALID_MS: u32 = 1000;
+/// The same for a client that is alone in its namespace, as most are: a change waits so long only when the client hangs and
+/// another one comes then.
+pub(crate) const VALID_ALONE_MS: u32 = 5000;
 /// How long after a change others get no grant.
 pub(crate) const QUIET_MS: u64 = 5000;
 /// For differences between clocks over the time of a grant.
 const SLACK_MS: u64 = 100;
 /// After so long every grant of before has ended.
-pub(crate) const ENDED_AFTER_MS: u64 = VALID_MS as u64 + SLACK_MS;
+pub(crate) const ENDED_AFTER_MS: u64 = VALID_ALONE_MS as u64 + SLACK_MS;
 /// Objects remembered before those whose time is over are looked for.
 const SWEEP_AT: usize = 4096;
 
@@ -80,9 +83,11 @@ impl Object {
         self.changing == 0 && !others_write && !quiet
     }
 
-    /// A client may show the object from now on, for as long as a grant lasts.
-    fn shown_to(&mut self, session: Session, now: u64) {
-        let until = now + ENDED_AFTER_MS;
+    /// A client may show the object from now on until then, or longer if it might before: names that it looked up in a
+    /// directory it shows as long as it was told then.
+    fn shown_to(&mut self, session: Session, now: u64, until: u64) {
+        let own = self.grants.iter().filter(|(holder, _)| *holder == session);
+        let until = own.map(|(_, until)| *until).fold(until, u64::max);
         self.grants.retain(|(holder, until)| *holder != session && *until > now);
         self.grants.push((session, until));
     }
@@ -104,28 +109,36 @@ impl Object {
 pub(crate) struct Grants {
     objects: HashMap<Ino, Object>,
     sweep_at: usize,
+    /// When the last grant to a client that was alone has ended.
+    alone_until: u64,
 }
 
 impl Grants {
     pub(crate) fn new() -> Grants {
-        Grants { objects: HashMap::new(), sweep_at: SWEEP_AT }
+        Grants { objects: HashMap::new(), sweep_at: SWEEP_AT, alone_until: 0 }
     }
 
-    /// Grants, if possible; returns for how long, in milliseconds.
-    pub(crate) fn grant(&mut self, ino: Ino, session: Session, now: u64) -> u32 {
+    /// Grants, if possible; returns for how long, in milliseconds. `is_alone`: there is no other client.
+    pub(crate) fn grant(&mut self, ino: Ino, session: Session, now: u64, is_alone: bool) -> u32 {
         self.sweep(now);
         let object = self.objects.entry(ino).or_default();
         if !object.may_have(session, now) {
             return 0;
         }
-        object.shown_to(session, now);
-        VALID_MS
+        let valid_ms = if is_alone { VALID_ALONE_MS } else { VALID_MS };
+        let until = now + u64::from(valid_ms) + SLACK_MS;
+        object.shown_to(session, now, until);
+        if is_alone {
+            self.alone_until = until;
+        }
+        valid_ms
     }
 
     /// A client moves what it shows into a directory: it goes on showing it there as long as it might have before. It has
     /// to be told of changes there, whether or not it was given a grant on the directory.
     pub(crate) fn carried(&mut self, ino: Ino, session: Session, now: u64) {
-        self.objects.entry(ino).or_default().shown_to(session, now);
+        let until = self.alone_until.max(now + u64::from(VALID_MS) + SLACK_MS);
+        self.objects.entry(ino).or_default().shown_to(session, now, until);
     }
 
     /// A change begins; returns who has to be told of it first. Objects may be named twice.

@@ -84,6 +84,8 @@ pub(crate) struct Home {
     lock_requests: AtomicU64,
     epoch: Instant,
     is_closing: AtomicBool,
+    /// There is one session, or none.
+    is_alone: AtomicBool,
     claims_are_over: AtomicBool,
 }
 
@@ -109,6 +111,7 @@ impl Home {
             lock_requests: AtomicU64::new(NOT_WAITING),
             epoch,
             is_closing: AtomicBool::new(false),
+            is_alone: AtomicBool::new(true),
             claims_are_over: AtomicBool::new(false),
         })
     }
@@ -152,6 +155,7 @@ impl Home {
         let member = Member { session: session.clone(), connections: 1, over_at: None };
         members.by_id.insert(id, member);
         members.by_number.insert(number, id);
+        self.is_alone.store(members.by_id.len() <= 1, SeqCst);
         drop(members);
         self.earlier.came(id, number);
         Ok(session)
@@ -251,6 +255,7 @@ impl Home {
             }
             members.by_id.remove(&session.id);
             members.by_number.remove(&session.number);
+            self.is_alone.store(members.by_id.len() <= 1, SeqCst);
         }
         self.release(session);
         self.earlier.ended(session.id);
@@ -317,7 +322,7 @@ impl Home {
             return 0;
         }
         let now = self.now();
-        self.grants().grant(ino, session.number, now)
+        self.grants().grant(ino, session.number, now, self.is_alone.load(SeqCst))
     }
 
     /// A client moves names, and with them what its kernel shows of them, between directories.

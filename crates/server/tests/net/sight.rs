@@ -18,11 +18,15 @@ fn lookup(connection: &mut Connection, text: &str) -> Attr {
 
 /// Looks a name up until the answer may be kept: the server notices a callback connection a moment after it was let in.
 fn granted(connection: &mut Connection, text: &str) -> Attr {
+    granted_for(connection, text, 1000)
+}
+
+fn granted_for(connection: &mut Connection, text: &str, valid_ms: u32) -> Attr {
     let limit = Instant::now() + LONG;
     loop {
         let attr = lookup(connection, text);
         if attr.valid_ms > 0 {
-            assert_eq!(attr.valid_ms, 1000);
+            assert_eq!(attr.valid_ms, valid_ms);
             return attr;
         }
         assert!(Instant::now() < limit, "nothing is granted");
@@ -159,7 +163,7 @@ fn who_cannot_be_told_is_granted_nothing() {
     let mut shows = place.metadata(1);
     assert_eq!(lookup(&mut shows, "d").valid_ms, 0);
     let told = place.callback(1);
-    granted(&mut shows, "d");
+    granted_for(&mut shows, "d", 5000);
     drop(told);
     while lookup(&mut shows, "d").valid_ms > 0 {
         std::thread::yield_now();
@@ -221,4 +225,27 @@ fn nothing_is_granted_until_all_are_back_who_may_be_writing() {
     let mut writes = place.metadata(1);
     assert_eq!(writes.ask(MetadataRequest::ReclaimDone), Reply::Done);
     granted(&mut looks, "d");
+}
+
+#[test]
+fn what_a_client_was_granted_while_it_was_alone_is_not_changed_unseen() {
+    let place = place_with_directory();
+    let (mut shows, mut told) = (place.metadata(1), place.callback(1));
+    let attr = granted_for(&mut shows, "d", 5000);
+    let mut changes = place.metadata(2);
+    lookup(&mut changes, "d");
+    // Now it is not alone any more, and is granted less. When that is over it may show the name all the same.
+    assert_eq!(granted(&mut shows, "d").ino, attr.ino);
+    std::thread::sleep(Duration::from_millis(1200));
+    std::thread::scope(|scope| {
+        let changing = scope.spawn(|| {
+            let removed = MetadataRequest::Rmdir { who: me(), parent: Ino::ROOT, name: name("d") };
+            changes.ask(removed)
+        });
+        let (number, message) = told.hear().unwrap();
+        let CallbackRequest::Invalidate { items } = message else { panic!("{message:?}") };
+        assert!(items.contains(&Changed::Entry(Ino::ROOT, name("d"))), "{items:?}");
+        told.say_done(number);
+        assert_eq!(changing.join().unwrap(), Reply::Done);
+    });
 }

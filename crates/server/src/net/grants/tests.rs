@@ -13,6 +13,7 @@ enum Step {
     Look {
         client: u64,
         object: u64,
+        is_alone: bool,
     },
     /// A client begins a change of objects.
     Begin {
@@ -44,7 +45,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Step> {
     let (client, object) = (1..=CLIENTS, 1..=OBJECTS);
     prop_oneof![
-        8 => (client.clone(), object.clone()).prop_map(|(client, object)| Step::Look { client, object }),
+        8 => (client.clone(), object.clone(), any::<bool>())
+            .prop_map(|(client, object, is_alone)| Step::Look { client, object, is_alone }),
         3 => (client.clone(), prop::collection::vec(object.clone(), 1..3))
             .prop_map(|(client, objects)| Step::Begin { client, objects }),
         4 => Just(Step::Make),
@@ -77,12 +79,14 @@ struct World {
 impl World {
     fn step(&mut self, grants: &mut Grants, step: &Step) {
         match step {
-            Step::Look { client, object } => {
-                let valid_ms = grants.grant(Ino(*object), Session(*client), self.now);
+            Step::Look { client, object, is_alone } => {
+                let valid_ms = grants.grant(Ino(*object), Session(*client), self.now, *is_alone);
                 let value = self.values.get(object).copied().unwrap_or(0);
                 if valid_ms > 0 {
                     self.grants_given += 1;
-                    self.shown.insert((*client, *object), (value, self.now + u64::from(valid_ms)));
+                    // As the names of a directory: what was learned earlier may be shown for longer.
+                    let shown = self.shown.entry((*client, *object)).or_default();
+                    *shown = (value, shown.1.max(self.now + u64::from(valid_ms)));
                 }
             }
             Step::Begin { client, objects } => {
@@ -180,30 +184,30 @@ proptest! {
 #[test]
 fn who_is_alone_with_an_object_is_granted_it_and_goes_on_after_own_changes() {
     let mut grants = Grants::new();
-    assert_eq!(grants.grant(Ino(7), Session(1), 0), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(1), 0, false), VALID_MS);
     assert_eq!(grants.begin(&[Ino(7)], Session(1), 1), []);
-    assert_eq!(grants.grant(Ino(7), Session(1), 1), 0, "while it changes");
+    assert_eq!(grants.grant(Ino(7), Session(1), 1, false), 0, "while it changes");
     grants.end(&[Ino(7)], Session(1), 2);
-    assert_eq!(grants.grant(Ino(7), Session(1), 3), VALID_MS);
-    assert_eq!(grants.grant(Ino(7), Session(2), 3), 0, "somebody else changed it");
-    assert_eq!(grants.grant(Ino(7), Session(2), 2 + QUIET_MS), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(1), 3, false), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(2), 3, false), 0, "somebody else changed it");
+    assert_eq!(grants.grant(Ino(7), Session(2), 2 + QUIET_MS, false), VALID_MS);
 }
 
 #[test]
 fn nobody_is_granted_what_another_writes() {
     let mut grants = Grants::new();
     grants.opened_for_writing(Ino(7), Session(1));
-    assert_eq!(grants.grant(Ino(7), Session(1), 0), VALID_MS);
-    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 9), 0);
+    assert_eq!(grants.grant(Ino(7), Session(1), 0, false), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 9, false), 0);
     grants.closed_for_writing(Ino(7), Session(1), QUIET_MS * 9);
-    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 10), VALID_MS);
+    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 10, false), VALID_MS);
 }
 
 #[test]
 fn many_objects_are_forgotten_when_their_time_is_over() {
     let mut grants = Grants::new();
     for ino in 0..3 * SWEEP_AT as u64 {
-        grants.grant(Ino(ino), Session(1), ino * 10);
+        grants.grant(Ino(ino), Session(1), ino * 10, false);
     }
     assert!(grants.objects.len() <= SWEEP_AT);
 }
