@@ -21,6 +21,8 @@ const LENGTH: usize = 60_000;
 const CUT: usize = 100;
 /// Names that are tried on a disk that is full now and then.
 const NAMES: u64 = 30;
+/// Files that are removed.
+const REMOVED: u64 = 4;
 /// Pieces that are written to a disk that fails, and their length in bytes: each is on both servers.
 const PIECES: u8 = 12;
 const PIECE: usize = 9000;
@@ -36,13 +38,16 @@ pub enum Scene {
     CutAndCrash,
     /// Files are made on a disk that is full now and then, and its machine loses its power.
     MakeAndCrash,
+    /// Files are removed, and the machine of the names loses its power before it has them removed on its disk, or after.
+    RemoveAndCrash,
     /// The disk of a server of the content fails, and is in order again when its server is started anew.
     DiskFails,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 3] = [Scene::CutAndCrash, Scene::MakeAndCrash, Scene::DiskFails];
+    pub const ALL: [Scene; 4] =
+        [Scene::CutAndCrash, Scene::MakeAndCrash, Scene::RemoveAndCrash, Scene::DiskFails];
 
     /// The one that is called so.
     pub fn of(name: &str) -> Option<Scene> {
@@ -57,6 +62,7 @@ impl Scene {
         match self {
             Scene::CutAndCrash => cut_and_crash(&mut site),
             Scene::MakeAndCrash => make_and_crash(&mut site),
+            Scene::RemoveAndCrash => remove_and_crash(&mut site),
             Scene::DiskFails => disk_fails(&mut site),
         }
     }
@@ -168,6 +174,48 @@ fn make_and_crash(site: &mut Site) {
     volume.forget(directory, 1);
     drop(volume);
     attached.close();
+}
+
+/// A file whose removal is lost is whole.
+fn remove_and_crash(site: &mut Site) {
+    let (first, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    for name in (0..REMOVED).map(|number| format!("file{number}")) {
+        let (ino, handle) = made(&volume, directory, &name).expect("made");
+        assert_eq!(volume.write(handle, 0, &[7; LENGTH], false), Ok(LENGTH));
+        volume.fsync(handle, false).expect("synced");
+        volume.release(handle).expect("closed");
+        volume.forget(ino, 1);
+    }
+    client::sync_directory(&volume, directory);
+    client::sync_directory(&volume, Ino::ROOT);
+    for name in (0..REMOVED).map(|number| format!("file{number}")) {
+        volume.unlink(me(), directory, OsStr::new(&name)).expect("removed");
+        std::thread::sleep(Duration::from_millis(machine::below(30)));
+    }
+    std::thread::sleep(Duration::from_millis(machine::below(60)));
+    site.crash(0);
+    start(site, 0);
+    // Another client: this one knows that it has removed them.
+    let (second, looks) = attached(site);
+    let seen = own_directory(&looks, 0);
+    for name in (0..REMOVED).map(|number| format!("file{number}")) {
+        let attr = match looks.lookup(me(), seen, OsStr::new(&name)) {
+            Err(FsError::NotFound) => continue,
+            found => found.expect("it is there or not"),
+        };
+        let opened = looks.open(me(), attr.ino, OpenFlags::READ_ONLY).expect("it can be opened");
+        let content = read_all(&looks, opened.handle).expect("it can be read");
+        assert!(content == [7; LENGTH], "{name} is there again, with {} bytes of its own", content.len());
+        machine::note(|| format!("{name} is there again"));
+        looks.release(opened.handle).expect("closed");
+        looks.forget(attr.ino, 1);
+    }
+    looks.forget(seen, 1);
+    volume.forget(directory, 1);
+    drop((volume, looks));
+    second.close();
+    first.close();
 }
 
 /// What a file was since a sync of it was answered, the last one now.
