@@ -65,6 +65,8 @@ impl Rejoin for Rejoining {
         match self.held.life() {
             Some(known) if known == life => return Ok(()),
             None => {
+                // The server may know it all the same, from a first answer that was lost with an earlier server: then it waits for this.
+                ask(connection, &MetadataRequest::ReclaimDone, &mut sequence)?;
                 self.held.begin(life);
                 return Ok(());
             }

@@ -159,6 +159,16 @@ impl Served {
         }
     }
 
+    /// Waits until the home has written a client down.
+    pub fn await_session(&self) {
+        let begun = Instant::now();
+        let listed = || std::fs::read_to_string(self.directory.path().join("sessions")).unwrap_or_default();
+        while listed().lines().count() < 2 {
+            assert!(begun.elapsed() < Duration::from_secs(30), "nobody is written down");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
     pub fn restart(&mut self, position: usize) {
         self.stop(position);
         self.proxies[position].cut();

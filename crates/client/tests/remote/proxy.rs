@@ -16,6 +16,8 @@ struct State {
     /// Each connection breaks after about so many bytes; 0: never.
     break_after: AtomicU64,
     broken: AtomicU64,
+    /// Each connection breaks after so many bytes of the server's; 0: never.
+    answers: AtomicU64,
     is_over: AtomicBool,
 }
 
@@ -66,6 +68,11 @@ impl Proxy {
         self.state.break_after.store(bytes, SeqCst);
     }
 
+    /// Breaks each connection after so many bytes of the server's.
+    pub fn break_after_answers(&self, bytes: u64) {
+        self.state.answers.store(bytes, SeqCst);
+    }
+
     /// Connections that were broken.
     pub fn broken(&self) -> u64 {
         self.state.broken.load(SeqCst)
@@ -75,26 +82,41 @@ impl Proxy {
 fn pass_on(state: &Arc<State>, client: TcpStream) {
     let Some(upstream) = *state.upstream.lock().unwrap() else { return };
     let Ok(server) = TcpStream::connect(upstream) else { return };
-    let both = [(&client, &server), (&server, &client)];
-    for (from, to) in both {
+    let both = [(&client, &server, false), (&server, &client, true)];
+    for (from, to, is_servers) in both {
         let _ = from.set_nodelay(true);
         let number = state.opened.fetch_add(1, SeqCst);
         state.open.lock().unwrap().insert(number, from.try_clone().unwrap());
         let (from, to, state) = (from.try_clone().unwrap(), to.try_clone().unwrap(), state.clone());
         std::thread::spawn(move || {
-            carry(&state, from, to);
+            let left = limit(&state, &from, is_servers);
+            carry(&state, from, to, left);
             state.open.lock().unwrap().remove(&number);
         });
     }
 }
 
-/// Carries bytes one way; the connection ends in both when it ends.
-fn carry(state: &State, mut from: TcpStream, mut to: TcpStream) {
-    let mut buffer = vec![0; 64 << 10];
-    let limit = state.break_after.load(SeqCst);
+/// How many bytes come through one way.
+fn limit(state: &State, from: &TcpStream, is_servers: bool) -> u64 {
+    let (limit, answers) = (state.break_after.load(SeqCst), state.answers.load(SeqCst));
     let port = u64::from(from.peer_addr().map_or(1, |address| address.port()));
-    // Each connection has another limit, so that every place is hit once.
-    let mut left = if limit == 0 { u64::MAX } else { limit / 2 + port * 7919 % limit };
+    match (limit, answers) {
+        (0, 0) => u64::MAX,
+        (0, answers) => {
+            if is_servers {
+                answers
+            } else {
+                u64::MAX
+            }
+        }
+        // Each connection has another limit, so that every place is hit once.
+        _ => limit / 2 + port * 7919 % limit,
+    }
+}
+
+/// Carries bytes one way; the connection ends in both when it ends.
+fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64) {
+    let mut buffer = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         let passed = (read as u64).min(left) as usize;
         left -= passed as u64;

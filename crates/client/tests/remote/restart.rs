@@ -5,7 +5,10 @@ use super::lockstep::lockstep;
 use super::support::*;
 use forebay_wire::*;
 use std::ffi::OsStr;
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// For what comes at once.
+const LIMIT: Duration = Duration::from_secs(30);
 
 #[test]
 fn open_files_references_and_directories_outlive_the_server() {
@@ -36,6 +39,32 @@ fn open_files_references_and_directories_outlive_the_server() {
     volume.release(opened.handle).unwrap();
     assert_eq!(volume.lookup(me(), made.ino, OsStr::new("file")).unwrap().size, 60_004);
     assert_eq!(attached.status().unwrap().open_files, 0);
+}
+
+/// Its server was killed when it had written it down, and had not told it yet: what comes back is one that has nothing to take up, and
+/// nobody waits for it to do so.
+#[test]
+fn who_was_written_down_and_not_answered_is_not_awaited_when_it_is_there() {
+    /// After the server's first message, within the one that lets a client in.
+    const NOT_LET_IN: u64 = 80;
+    const GRACE: Duration = Duration::from_secs(600);
+    let mut served = Served::with(Shape::striped(), 0, GRACE);
+    served.proxies[0].break_after_answers(NOT_LET_IN);
+    let description = served.description(super::instance::token());
+    let attaching = std::thread::spawn(move || forebay_client::remote::attach(&description).unwrap());
+    served.await_session();
+    served.stop(0);
+    served.proxies[0].break_after_answers(0);
+    served.proxies[0].cut();
+    served.start(0);
+    let attached = attaching.join().unwrap();
+    let volume = volume(&attached);
+    let made = volume.mkdir(me(), Ino::ROOT, OsStr::new("directory"), 0o755).unwrap();
+    let limit = Instant::now() + LIMIT;
+    // Nothing may be kept while somebody is awaited.
+    while volume.getattr(made.ino, None).unwrap().valid_ms == 0 {
+        assert!(Instant::now() < limit, "somebody is awaited");
+    }
 }
 
 #[test]

@@ -62,6 +62,8 @@ struct State {
     awaited: BTreeSet<SessionId>,
     /// Who is written down.
     listed: BTreeSet<SessionId>,
+    /// Who is there now, awaited or not.
+    here: BTreeSet<SessionId>,
     is_abandoned: bool,
 }
 
@@ -79,7 +81,7 @@ impl Recovery {
     /// Awaits the sessions of the file, if there is one, until `over_at`. Without a path nobody is written down.
     pub(crate) fn begin(path: Option<PathBuf>, over_at: Instant) -> Result<Recovery, SessionsError> {
         let awaited = path.as_deref().map(read).transpose()?.unwrap_or_default();
-        let state = State { listed: awaited.clone(), awaited, is_abandoned: false };
+        let state = State { listed: awaited.clone(), awaited, here: BTreeSet::new(), is_abandoned: false };
         Ok(Recovery { path, over_at, state: Mutex::new(state), changed: Condvar::new() })
     }
 
@@ -106,6 +108,7 @@ impl Recovery {
             state.listed.remove(&session);
             return Err(error);
         }
+        state.here.insert(session);
         Ok(())
     }
 
@@ -120,6 +123,7 @@ impl Recovery {
         let mut state = self.lock();
         state.awaited.remove(&session);
         state.listed.remove(&session);
+        state.here.remove(&session);
         self.changed.notify_all();
         self.write(&state)
     }
@@ -154,10 +158,12 @@ impl Recovery {
         state.awaited.is_empty()
     }
 
-    /// Those who did not come in time have lost what they had.
+    /// Those who did not come in time, or not take it up, have lost what they had. Who is there stays written down: he is given
+    /// things from now on.
     fn give_up(&self, state: &mut State) {
         let lost = std::mem::take(&mut state.awaited);
-        state.listed.retain(|session| !lost.contains(session));
+        let State { listed, here, .. } = state;
+        listed.retain(|session| !lost.contains(session) || here.contains(session));
         self.changed.notify_all();
         // If it stays in the file, the next start awaits them once more; nothing worse.
         let _ = self.write(state);
@@ -228,6 +234,20 @@ mod tests {
 
     fn start(path: &Path, grace: Duration) -> Recovery {
         Recovery::begin(Some(path.to_owned()), Instant::now() + grace).unwrap()
+    }
+
+    #[test]
+    fn who_is_there_stays_written_down_though_it_took_nothing_up() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("sessions");
+        let first = start(&path, LONG);
+        first.began(id(1)).unwrap();
+        first.began(id(2)).unwrap();
+        let second = start(&path, Duration::ZERO);
+        second.began(id(1)).unwrap();
+        assert!(second.is_over());
+        let third = start(&path, LONG);
+        assert!(third.is_awaited(id(1)) && !third.is_awaited(id(2)));
     }
 
     #[test]
