@@ -75,6 +75,13 @@ impl Reservations {
         if is_known { self.of(ino) } else { None }
     }
 
+    /// A file was cut before the start: what was reserved at its end is behind its end now.
+    pub(crate) fn was_cut(&self, ino: Ino) {
+        if let Some((entry, _)) = self.places().of.get(&ino) {
+            self.page.set(place(*entry) + 1, 0);
+        }
+    }
+
     fn free(&self, places: &mut Places, ino: Ino, entry: usize) {
         self.page.set(place(entry), 0);
         places.of.remove(&ino);

@@ -8,7 +8,7 @@
 //!   half made, so it is removed, and who asks for it again has it made anew. Only what is empty is removed.
 //! * Of an append the place is known, not how much was written: the file is made as long as if all had been, and who asks
 //!   again writes at that place.
-//! * A length that was to be set is set.
+//! * A length that was to be set is set, and what appends had reserved behind it is given back.
 //!
 //! Each step can be made twice: a crash in the middle, or a start that fails, leaves the rest to the next start. Nothing is
 //! known of numbers yet, so directories and files are looked for in the whole tree; that is done only when
@@ -92,7 +92,10 @@ impl Tree {
         };
         let size = rustix::fs::fstat(&stub).map_err(host("stat"))?.st_size as u64;
         match what {
-            CUT => rustix::fs::ftruncate(&stub, place).map_err(host("set the length of a stub"))?,
+            CUT => {
+                rustix::fs::ftruncate(&stub, place).map_err(host("set the length of a stub"))?;
+                self.reservations.get().into_iter().for_each(|all| all.was_cut(Ino(ino)));
+            }
             // Nothing of it was written.
             APPEND if size <= place => deeds.forget(slot),
             APPEND => {

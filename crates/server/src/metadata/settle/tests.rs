@@ -212,7 +212,12 @@ fn an_append_keeps_its_place_and_a_cut_is_made() {
     file.write_all_at(b"behind", 10).unwrap();
     assert_eq!(ground.next().0, Past::Begun(append));
     assert_eq!(std::fs::read(ground.path("f")).unwrap(), b"beforeab\0\0behind");
-    begin([CUT, ino, 3, 0]);
-    assert_eq!(ground.next().0, Past::Begun([CUT, ino, 3, 0]));
+    let life = ground.live();
+    life.deeds.reservations().of(Ino(ino)).unwrap().set_end(99);
+    life.deed().begin([CUT, ino, 3, 0]);
+    drop(life);
+    let (past, life) = ground.next();
+    assert_eq!(past, Past::Begun([CUT, ino, 3, 0]));
     assert_eq!(std::fs::read(ground.path("f")).unwrap(), b"bef");
+    assert_eq!(life.deeds.reservations().known(Ino(ino)).unwrap().end(), 0, "the next append is at the end");
 }

@@ -74,7 +74,9 @@ impl Expected {
         let mixes = |found: &Vec<u8>, now: &Vec<u8>, then: &Vec<u8>| {
             (found.len() == now.len() || found.len() == then.len() || found.len() < now.len().max(then.len()))
                 && (0..found.len()).all(|at| {
-                    let known = [now.get(at), then.get(at), (at >= now.len()).then_some(&0)];
+                    // Holes of what was to grow, and parts that were cut of what was to be cut.
+                    let may_be_zero = at >= now.len().min(then.len());
+                    let known = [now.get(at), then.get(at), may_be_zero.then_some(&0)];
                     known.contains(&Some(&found[at]))
                 })
         };
