@@ -15,6 +15,7 @@
 pub mod cluster;
 pub mod exercise;
 pub mod identity;
+pub mod io_uring;
 pub mod isolation;
 pub mod leaks;
 mod map;

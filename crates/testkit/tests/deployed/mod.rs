@@ -10,6 +10,7 @@
 mod program;
 
 use forebay_testkit::cluster::{Cluster, Host, HostId, Plan, Storage};
+use forebay_testkit::io_uring::SwitchedOn;
 use forebay_testkit::{Identity, ProcessGuard, process, wait_until};
 use rustix::process::{Resource, Rlimit, setrlimit};
 use std::fmt::Write;
@@ -104,6 +105,7 @@ pub struct Deployment {
     /// Every start of a daemon has a log of its own.
     logs: AtomicU32,
     finished: bool,
+    switch: Option<SwitchedOn>,
 }
 
 impl Deployment {
@@ -121,7 +123,9 @@ impl Deployment {
         assert!(rustix::process::geteuid().is_root(), "these tests make namespaces: run them as root");
         let plan = Plan { servers: shape.servers, clients: shape.clients, storage: shape.storage };
         let cluster = Cluster::build(&plan).unwrap_or_else(|error| panic!("{error}"));
+        let switch = SwitchedOn::new().unwrap_or_else(|error| panic!("switching io_uring on: {error}"));
         let mut deployment = Deployment {
+            switch: switch.filter(|_| shape.io_uring),
             mounts: (0..shape.clients).map(|_| None).collect(),
             servers: (0..shape.servers).map(|_| None).collect(),
             cluster,
