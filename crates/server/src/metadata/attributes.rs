@@ -127,10 +127,8 @@ impl Tree {
 
     /// Cuts the substripe files of a file on all servers.
     fn cut_content(&self, stub: &LocalStub, file: FileId, layout: &Layout, size: u64) -> Result<()> {
-        let missing = FsError::Damaged { what: "a layout names a missing fragment" };
-        let server = |slot| self.data.get(layout.server(slot) as usize).ok_or(missing);
         let shares = (0..layout.stripe_count())
-            .map(|slot| Ok(server(slot)?.share(file, layout.substripes())))
+            .map(|slot| Ok(self.data_of(layout, slot)?.share(file, layout.substripes())))
             .collect::<Result<Vec<_>>>()?;
         stub.cuts(&shares);
         for (slot, share) in (0..).zip(&shares) {

@@ -19,8 +19,8 @@ use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Stub, Timestamp};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
-use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::atomic::Ordering::SeqCst;
+use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
 /// Unit of the block counts, in bytes.
 const BLOCK: u64 = 512;
@@ -315,8 +315,7 @@ pub struct OpenFile {
     stub: Arc<LocalStub>,
     writes: bool,
     /// Who closes it has said so, and whether anything was written through it.
-    is_closed: AtomicBool,
-    wrote: AtomicBool,
+    closed: OnceLock<bool>,
 }
 
 impl OpenFile {
@@ -324,22 +323,22 @@ impl OpenFile {
         if writes {
             stub.writer_came()?;
         }
-        Ok(OpenFile { stub, writes, is_closed: AtomicBool::new(false), wrote: AtomicBool::new(true) })
+        Ok(OpenFile { stub, writes, closed: OnceLock::new() })
     }
 
     /// Who has the opening that a stub stands for closes it, and says whether he may have changed the content.
     pub(crate) fn is_closed(stub: &dyn Stub, wrote: bool) {
         if let Some(opening) = stub.as_any().downcast_ref::<OpenFile>() {
-            opening.wrote.store(wrote, SeqCst);
-            opening.is_closed.store(true, SeqCst);
+            // Told once: a handle is closed by who takes it out of the table.
+            let _ = opening.closed.set(wrote);
         }
     }
 
     fn said(&self) -> Said {
-        match (self.is_closed.load(SeqCst), self.wrote.load(SeqCst)) {
-            (false, _) => Said::Nothing,
-            (true, false) => Said::WroteNothing,
-            (true, true) => Said::Wrote,
+        match self.closed.get() {
+            None => Said::Nothing,
+            Some(false) => Said::WroteNothing,
+            Some(true) => Said::Wrote,
         }
     }
 

@@ -17,7 +17,7 @@ use super::Tree;
 use super::stub::LocalStub;
 use crate::host::host;
 use forebay_model::layout::Layout;
-use forebay_wire::{FileId, FsError, Ino, Loan, Result, Sharing};
+use forebay_wire::{FileId, Ino, Loan, Result, Sharing};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering::SeqCst;
@@ -127,8 +127,7 @@ impl LocalStub {
         if let Some(content) = &lent.content {
             return Ok(Some(content.descriptor.clone()));
         }
-        let server = self.tree().data.get(layout.server(0) as usize);
-        let server = server.ok_or(FsError::Damaged { what: "a layout names a missing fragment" })?;
+        let server = self.tree().data_of(layout, 0)?;
         let Some(descriptor) = server.share(file, layout.substripes()).lend()? else { return Ok(None) };
         let (stat, stub) = (stat_of(&descriptor)?, self.stat()?);
         if stat.st_size > stub.st_size {

@@ -146,7 +146,8 @@ impl Tree {
         Ok(reach)
     }
 
-    fn data_of(&self, layout: &Layout, slot: u32) -> Result<&dyn DataService> {
+    /// The data service at a place of a file's ring of servers.
+    pub(super) fn data_of(&self, layout: &Layout, slot: u32) -> Result<&dyn DataService> {
         let server = self.data.get(layout.server(slot) as usize);
         server.map(|server| &**server).ok_or(FsError::Damaged { what: "a layout names a missing fragment" })
     }
