@@ -43,28 +43,83 @@ fn a_read_sees_no_half_of_a_write() {
     let fragments: Vec<_> = (0..4).map(|n| image.fragment().join(n.to_string())).collect();
     fragments.iter().for_each(|fragment| std::fs::create_dir(fragment).unwrap());
     let server = support::Place::new(User::Root).serve(&fragments, &["--stripe-size", "8388608"]);
-    server.python(
-        "
-import time
-block = 512 << 10
+    // What fits into any pipe is spliced, what does not may be mapped.
+    for block in ["512 << 10", "1 << 20"] {
+        server.python(&READS_BESIDE_WRITES.replace("BLOCK", block));
+    }
+}
+
+/// Buffers begin on a page: what lies on one more page than a request has is two requests.
+const READS_BESIDE_WRITES: &str = "
+import mmap, time
+block = BLOCK
+def buffer(byte):
+    made = mmap.mmap(-1, block)
+    made.write(bytes([byte]) * block)
+    return made
 fd = os.open('shared', os.O_CREAT | os.O_RDWR)
 os.pwrite(fd, bytes(block), 3 * block)
 writer = os.fork()
 if writer == 0:
-    contents = [bytes([n]) * block for n in range(8)]
+    contents = [buffer(n) for n in range(8)]
     while True:
         for content in contents:
             os.pwrite(fd, content, 3 * block)
 try:
-    end, seen = time.monotonic() + 1.5, set()
+    end, seen, read = time.monotonic() + 1.5, set(), buffer(0)
     while time.monotonic() < end:
-        read = os.pread(fd, block, 3 * block)
-        assert read == read[:1] * block, 'half of a write'
+        assert os.preadv(fd, [read], 3 * block) == block
+        parts = set(read[::block // 64])
+        assert len(parts) == 1, 'half of a write'
         seen.add(read[0])
     assert len(seen) > 1, seen
 finally:
     os.kill(writer, 9)
     os.waitpid(writer, 0)
+";
+
+/// What large reads have left mapped goes when the file is closed: neither a cut nor a removal leaves old bytes or holds space.
+#[test]
+fn large_reads_follow_what_happens_to_the_file() {
+    let image = support::xfs::XfsImage::new("400M");
+    let fragments: Vec<_> = (0..4).map(|n| image.fragment().join(n.to_string())).collect();
+    fragments.iter().for_each(|fragment| std::fs::create_dir(fragment).unwrap());
+    let server = support::Place::new(User::Root).serve(&fragments, &["--stripe-size", "8388608"]);
+    server.python(
+        "
+mib = 1 << 20
+def free(): return os.statvfs('.').f_bfree * os.statvfs('.').f_frsize
+def content(n): return bytes([n]) * mib
+buffer = mmap.mmap(-1, mib)
+# Into a buffer that begins on a page: one request.
+def read(fd, offset): return buffer[:os.preadv(fd, [buffer], offset)]
+fd = os.open('file', os.O_CREAT | os.O_RDWR)
+other = os.open('file', os.O_RDONLY)
+for n in range(64):
+    os.pwrite(fd, content(n), n * mib)
+for n in range(64):
+    assert read(fd, n * mib) == content(n), n
+for n in range(64):
+    os.pwrite(fd, content(n + 1), n * mib)
+    assert read(other, n * mib) == content(n + 1), n
+assert read(fd, 7 * mib + 4097) == (content(8) + content(9))[4097:][:mib]
+os.ftruncate(fd, 20 * mib + 7)
+assert read(other, 20 * mib) == content(21)[:7]
+assert read(other, 21 * mib) == b''
+os.ftruncate(fd, 40 * mib)
+assert read(other, 20 * mib) == content(21)[:7] + bytes(mib - 7)
+assert read(other, 30 * mib) == bytes(mib)
+before = free()
+os.unlink('file')
+assert read(other, 3 * mib) == content(4)
+os.close(fd)
+assert read(other, 3 * mib) == content(4)
+os.close(other)
+import time
+end = time.monotonic() + 20
+while free() < before + 20 * mib:
+    assert time.monotonic() < end, (before, free())
+    time.sleep(0.01)
 ",
     );
 }
