@@ -5,7 +5,10 @@ mod site;
 
 use forebay_testkit::cluster::HostId;
 use forebay_testkit::slurm::{ALICE, ROOT, Service, Site};
-use site::{AWAIT_FILE, awaits_file, completes, ends, finish, shell, signal, site, submit};
+use site::{AWAIT_FILE, awaits, awaits_file, completes, ends, finish, shell, signal, site, submit};
+
+/// Attempts after which a mount is given up when no storage node is away.
+const ATTEMPTS: usize = 5;
 
 /// A job on two nodes that writes, waits in the middle, reads what it wrote, and writes again.
 fn script(site: &Site) -> String {
@@ -20,6 +23,10 @@ fn script(site: &Site) -> String {
     )
 }
 
+/// All that the job sent home is there.
+const RESULTS: &str = "cd out; cmp input ../input; seq 300000 | cmp - first; \
+                       for i in 0 1; do seq 100000 | cmp - second.$i; done; [ $(ls | wc -l) = 4 ]";
+
 /// Runs the job with something happening in its middle; all of its results must be at home.
 fn outlives(what: impl FnOnce(&mut Site)) {
     let mut site = site();
@@ -29,11 +36,7 @@ fn outlives(what: impl FnOnce(&mut Site)) {
     what(&mut site);
     signal(&site, &ALICE, "go");
     ends(&site, &ALICE, job, "COMPLETED");
-    shell(
-        &site,
-        &ALICE,
-        "cd out; cmp input ../input; seq 300000 | cmp - first; for i in 0 1; do seq 100000 | cmp - second.$i; done; [ $(ls | wc -l) = 4 ]",
-    );
+    shell(&site, &ALICE, RESULTS);
     // The site is as good as before.
     completes(&site, &ALICE, "-N4", site::STRIPED);
     finish(site);
@@ -100,5 +103,37 @@ fn a_compute_node_that_crashes_fails_its_job_and_no_other() {
     site.boot(HostId::Client(1)).unwrap_or_else(|error| panic!("{error}"));
     site.await_nodes().unwrap();
     completes(&site, &ALICE, "-N4", site::STRIPED);
+    finish(site);
+}
+
+#[test]
+fn a_mount_waits_for_a_storage_node_that_is_being_started() {
+    let mut site = site();
+    let home = site.home(&ALICE);
+    let home = home.display();
+    shell(&site, &ALICE, "seq 200000 > input");
+    let holds_nodes = format!("#!/bin/bash\n{AWAIT_FILE}touch {home}/held\nawait {home}/free\n");
+    let first = submit(&site, &ALICE, "-N4 --exclusive", &holds_nodes);
+    awaits_file(&site, &ALICE, "held");
+    // It has its space on both storage nodes, and waits for nodes.
+    let job = submit(&site, &ALICE, "-N2 -n2", &script(&site));
+    awaits(&site, job, "its input", |job| job.buffer_state() == "staged-in");
+    let away = HostId::Server(0);
+    site.kill(away, Service::Agent).unwrap();
+    site.kill_processes(away, "agent-worker file-server").unwrap();
+    signal(&site, &ALICE, "free");
+    ends(&site, &ALICE, first, "COMPLETED");
+    // More failures than a mount has attempts: nothing but the storage node keeps it from being given up.
+    let failures = || {
+        let said = site.said(HostId::Control, Service::Controller);
+        Ok(said.lines().filter(|line| line.contains("client0: Mount of ")).count() > ATTEMPTS)
+    };
+    site.await_slurm("mounts that fail", failures).unwrap();
+    assert_eq!(site.job(job).unwrap().buffer_state(), "pre-run");
+
+    site.start(away, Service::Agent).unwrap_or_else(|error| panic!("{error}"));
+    signal(&site, &ALICE, "go");
+    ends(&site, &ALICE, job, "COMPLETED");
+    shell(&site, &ALICE, RESULTS);
     finish(site);
 }

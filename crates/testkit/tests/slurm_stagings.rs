@@ -120,3 +120,17 @@ fn a_copy_outlives_munge() {
         }
     });
 }
+
+#[test]
+fn a_copy_goes_on_when_a_file_server_moves() {
+    copies_outlive(|site, paused| {
+        // On its own node a copy finds the file server by its socket, which stays where it is.
+        let other = HostId::Server(if paused.host == HostId::Server(0) { 1 } else { 0 });
+        site.kill(other, Service::Agent).unwrap();
+        site.kill_processes(other, "agent-worker file-server").unwrap();
+        site.move_file_server(other).unwrap_or_else(|error| panic!("{error}"));
+        site.start(other, Service::Agent).unwrap_or_else(|error| panic!("{error}"));
+        // It may have been ended already: its copy is ordered anew.
+        let _ = site.resume(paused);
+    });
+}

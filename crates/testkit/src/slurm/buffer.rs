@@ -1,10 +1,11 @@
 //! Forebay on a site: its programs and its files of configuration, as an administrator would write them.
 
 use super::etc::{Directories, write};
-use super::{BufferOptions, FragmentKind, PoolOptions, SiteError};
+use super::{BufferOptions, FragmentKind, PoolOptions, Site, SiteError};
 use crate::cluster::{Cluster, Host, HostId};
 use crate::process;
 use std::fmt::Write;
+use std::fs;
 use std::path::Path;
 use std::process::Command;
 
@@ -12,6 +13,8 @@ use std::process::Command;
 const CONTROLLER_PORT: u16 = 7080;
 /// Where the file server of a storage node listens.
 const SERVER_PORT: u16 = 7070;
+/// Where it listens when it has moved.
+const MOVED_PORT: u16 = 7071;
 
 /// Name of the registry: fragments of another one are left alone.
 const REGISTRY: &str = "box";
@@ -50,6 +53,22 @@ pub(super) fn install(
         write(&file("client.toml"), &format!("controller = {address:?}\n"))?;
     }
     Ok(())
+}
+
+impl Site {
+    /// Lets the file server of a storage node listen somewhere else from the next start of its agent.
+    pub fn move_file_server(&self, host: HostId) -> Result<(), SiteError> {
+        let host = self.cluster().host(host);
+        let (path, address) = (host.directory().join("etc/agent.toml"), host.address());
+        let line = |port: u16| format!("listen = \"{address}:{port}\"\n");
+        let text = fs::read_to_string(&path).map_err(SiteError::file(&path))?;
+        let (from, to) = if text.contains(&line(SERVER_PORT)) {
+            (SERVER_PORT, MOVED_PORT)
+        } else {
+            (MOVED_PORT, SERVER_PORT)
+        };
+        write(&path, &text.replace(&line(from), &line(to)))
+    }
 }
 
 /// The same file under another name where that goes: programs are large. Otherwise a copy, made by a process of its own: a file
