@@ -38,6 +38,9 @@ pub struct NamespaceAccount {
     pub files_created: Option<u64>,
     /// What its users read and wrote through it; `None` where that is not counted.
     pub moved: Option<Moves>,
+    /// What stagings took out of it and brought in; `None` where that is not counted.
+    #[serde(default)]
+    pub staged: Option<StagedBytes>,
     /// Who uses it; `None` where nobody counts.
     pub clients: Option<u64>,
     /// Files that are open, and how many of them for writing.
@@ -56,6 +59,16 @@ pub struct Moves {
     pub max_offset_read: u64,
     /// End of the furthest write.
     pub max_offset_written: u64,
+}
+
+/// What stagings moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StagedBytes {
+    /// Bytes that were taken out.
+    pub bytes_read: u64,
+    /// Bytes that were brought in.
+    pub bytes_written: u64,
 }
 
 /// A fragment.
@@ -96,8 +109,14 @@ pub struct WindowUse {
 
 impl From<Moved> for Moves {
     fn from(moved: Moved) -> Moves {
-        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written } = moved;
+        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written, .. } = moved;
         Moves { bytes_read, bytes_written, max_offset_read, max_offset_written }
+    }
+}
+
+impl From<Moved> for StagedBytes {
+    fn from(moved: Moved) -> StagedBytes {
+        StagedBytes { bytes_read: moved.stage_bytes_read, bytes_written: moved.stage_bytes_written }
     }
 }
 
@@ -140,6 +159,7 @@ impl InstanceAccount {
                 file_count_policy: status.file_count_policy,
                 files_created: Some(status.files_created),
                 moved: Some(status.moved.into()),
+                staged: Some(status.moved.into()),
                 clients: Some(u64::from(status.sessions)),
                 open: Some((status.open_files, status.written_files)),
             }],

@@ -2,7 +2,7 @@
 
 use crate::error::AgentError;
 use forebay_model::ids::ConfigurationId;
-use forebay_stager::{Direction, ListPair, StageFailure, StageOptions, What};
+use forebay_stager::{Direction, ListPair, StageFailure, StageOptions, StageReport, What};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -74,6 +74,18 @@ fn pair(direction: Direction, pfs: &Path, inside: &[u8]) -> ListPair {
 fn relative(path: &[u8]) -> &OsStr {
     let begin = path.iter().position(|byte| *byte != b'/').unwrap_or(path.len());
     OsStr::from_bytes(&path[begin..])
+}
+
+/// Bytes that a staging took out of the instance and brought in, also one that failed in the middle.
+pub(crate) fn moved(direction: Direction, done: &Result<StageReport, StageFailure>) -> (u64, u64) {
+    let report = match done {
+        Ok(report) => report,
+        Err(failure) => &failure.report,
+    };
+    match direction {
+        Direction::In => (0, report.bytes_moved),
+        Direction::Out => (report.bytes_moved, 0),
+    }
 }
 
 /// A staging that did not succeed.

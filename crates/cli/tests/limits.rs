@@ -196,9 +196,49 @@ head -c 1000000 /dev/zero > $DW_PERSISTENT_STRIPED_kept/$SLURM_JOB_ID
     place.assert_nothing_is_left();
 }
 
+/// What stagings bring in and take out is counted, also by the next process that serves the instance.
+fn stagings_are_counted(uid: u32) {
+    let place = Place::new(uid);
+    let made = place
+        .program("forebay")
+        .args(["create-persistent", "kept", "--capacity", "32MiB", "--serve", "fuse"])
+        .output()
+        .unwrap();
+    assert!(made.status.success(), "{}", shown(&made));
+    let (input, result) = (place.path("input"), place.path("result"));
+    std::fs::write(&input, vec![7; 500_000]).unwrap();
+    let script = format!(
+        "#!/bin/bash
+#DW persistentdw name=kept
+#DW stage_in type=file source={} destination=$DW_PERSISTENT_STRIPED_kept/input
+#DW stage_out type=file source=$DW_PERSISTENT_STRIPED_kept/result destination={}
+head -c 300000 $DW_PERSISTENT_STRIPED_kept/input > $DW_PERSISTENT_STRIPED_kept/result
+",
+        input.display(),
+        result.display()
+    );
+    for _ in 0..2 {
+        let output = run(&place, &[], &script);
+        assert!(output.status.success(), "{}", shown(&output));
+    }
+    assert_eq!(std::fs::metadata(&result).unwrap().len(), 300_000);
+    let told = place.program("forebay").args(["status", "--json", "kept"]).output().unwrap();
+    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let namespace = &told["namespaces"][0];
+    assert_eq!(
+        (&namespace["stage_bytes_written"], &namespace["stage_bytes_read"]),
+        (&1_000_000.into(), &600_000.into()),
+        "{told}"
+    );
+    let gone = place.program("forebay").args(["destroy-persistent", "kept"]).output().unwrap();
+    assert!(gone.status.success(), "{}", shown(&gone));
+    place.assert_nothing_is_left();
+}
+
 as_root_and_as_nobody! {
     a_write_window_is_kept: window_as_root, window_as_nobody;
     policies_log_or_refuse_and_log: policies_as_root, policies_as_nobody;
     accounting: accounting_as_root, accounting_as_nobody;
     counting_goes_on_from_job_to_job: counting_as_root, counting_as_nobody;
+    stagings_are_counted: stagings_as_root, stagings_as_nobody;
 }

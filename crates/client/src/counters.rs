@@ -17,6 +17,25 @@ pub struct Counters {
     pub max_offset_written: u64,
 }
 
+/// What stagings moved, in bytes: beside what is read and written, because much of it goes past the volume.
+#[derive(Default)]
+pub(crate) struct Staged {
+    out: AtomicU64,
+    brought_in: AtomicU64,
+}
+
+impl Staged {
+    pub(crate) fn count(&self, out: u64, brought_in: u64) {
+        self.out.fetch_add(out, Relaxed);
+        self.brought_in.fetch_add(brought_in, Relaxed);
+    }
+
+    /// Taken out, and brought in.
+    pub(crate) fn bytes(&self) -> (u64, u64) {
+        (self.out.load(Relaxed), self.brought_in.load(Relaxed))
+    }
+}
+
 /// One direction of transfer.
 #[derive(Default)]
 pub(crate) struct Transfer {

@@ -6,7 +6,7 @@
 
 mod content;
 
-use crate::counters::{Counters, Transfer};
+use crate::counters::{Counters, Staged, Transfer};
 use crate::file::{File, Files};
 use crate::handles::{Handle, Handles};
 use forebay_model::layout::Layout;
@@ -46,6 +46,7 @@ pub struct Volume {
     handles: Handles,
     read: Transfer,
     written: Transfer,
+    staged: Staged,
 }
 
 impl Volume {
@@ -61,6 +62,7 @@ impl Volume {
             handles: Handles::default(),
             read: Transfer::default(),
             written: Transfer::default(),
+            staged: Staged::default(),
         }
     }
 
@@ -344,19 +346,27 @@ impl Volume {
 
     /// What was done so far.
     pub fn counters(&self) -> Counters {
-        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written } = self.moved();
+        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written, .. } = self.moved();
         let files_created = self.metadata.files_created();
         Counters { bytes_read, bytes_written, files_created, max_offset_read, max_offset_written }
     }
 
     /// What was read and written so far.
     pub fn moved(&self) -> Moved {
+        let (stage_bytes_read, stage_bytes_written) = self.staged.bytes();
         Moved {
             bytes_read: self.read.bytes(),
             bytes_written: self.written.bytes(),
             max_offset_read: self.read.furthest(),
             max_offset_written: self.written.furthest(),
+            stage_bytes_read,
+            stage_bytes_written,
         }
+    }
+
+    /// A staging took so many bytes out, and brought so many in.
+    pub fn count_staged(&self, out: u64, brought_in: u64) {
+        self.staged.count(out, brought_in);
     }
 
     /// What was read and written since the namespace was made, through this volume and those before it that are known.

@@ -20,7 +20,7 @@ pub(crate) struct Home {
     /// Files created, by namespace, of those that are not open.
     created: Mutex<BTreeMap<String, u64>>,
     /// What users of a namespace have read and written, as of when it was opened or closed last.
-    moved: Mutex<BTreeMap<String, [u64; 4]>>,
+    moved: Mutex<BTreeMap<String, Moved>>,
     /// The striped files that each namespace had when it was walked, until somebody looks at what the other fragments
     /// hold of them; none of a namespace that was closed cleanly.
     walked: Mutex<BTreeMap<String, Stubs>>,
@@ -33,7 +33,7 @@ impl Home {
         fragment: Arc<Fragment>,
         position: u32,
         ids: FileIds,
-        (created, moved): (BTreeMap<String, u64>, BTreeMap<String, [u64; 4]>),
+        (created, moved): (BTreeMap<String, u64>, BTreeMap<String, Moved>),
         walked: BTreeMap<String, Stubs>,
     ) -> Home {
         let (created, moved, walked) = (Mutex::new(created), Mutex::new(moved), Mutex::new(walked));
@@ -70,17 +70,13 @@ impl Home {
     pub(crate) fn closed_namespace(&self, name: &str, count: u64, moved: Moved) {
         let mut created = self.created.lock().unwrap_or_else(PoisonError::into_inner);
         created.insert(name.to_owned(), count);
-        let Moved { bytes_read, bytes_written, max_offset_read, max_offset_written } = moved;
-        let moved = [bytes_read, bytes_written, max_offset_read, max_offset_written];
         self.moved.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned(), moved);
     }
 
     /// What was read and written in a namespace before it was opened.
     pub(crate) fn moved(&self, name: &str) -> Moved {
         let moved = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
-        let [bytes_read, bytes_written, max_offset_read, max_offset_written] =
-            moved.get(name).copied().unwrap_or_default();
-        Moved { bytes_read, bytes_written, max_offset_read, max_offset_written }
+        moved.get(name).copied().unwrap_or_default()
     }
 
     /// The striped files that a namespace had when it was walked; `None` if it needed no walk.

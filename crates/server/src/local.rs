@@ -110,7 +110,8 @@ impl Fragments {
         }
         let fragments: Vec<Arc<Fragment>> = fragments.into_iter().map(Arc::new).collect();
         let ids = FileIds::start(&fragments[0], state.next_file, Loss::Found)?;
-        let counters = (state.created, state.moved);
+        let moved = state.moved();
+        let counters = (state.created, moved);
         let home = Home::new(fragments[0].clone(), 0, ids, counters, BTreeMap::new());
         let descriptors = Arc::new(DataDescriptors::new());
         Ok(Arc::new(Fragments { home: Arc::new(home), fragments, descriptors }))

@@ -93,7 +93,8 @@ impl NodeInstance {
         fragment.meter.start_at(state.used.first().copied().unwrap_or(0));
         let ids = FileIds::start(&fragment, state.next_file, Loss::Hidden)?;
         let fragment = Arc::new(fragment);
-        let counters = (state.created, state.moved);
+        let moved = state.moved();
+        let counters = (state.created, moved);
         let home = Home::new(fragment.clone(), spec.position, ids, counters, walked);
         Ok(Arc::new(NodeInstance {
             fragment,

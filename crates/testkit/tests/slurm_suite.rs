@@ -4,7 +4,9 @@
 mod site;
 
 use forebay_testkit::slurm::{ALICE, BOB, ROOT, Site, User};
-use site::{STRIPED, awaits_file, cancel, completes, ends, finish, is_told, shell, signal, site, submit};
+use site::{
+    STRIPED, at_home, awaits_file, cancel, completes, ends, finish, is_told, shell, signal, site, submit,
+};
 
 /// What Slurm says of every refusal.
 const INVALID: &str = "Burst Buffer request invalid";
@@ -141,11 +143,14 @@ fn scontrol_shows_what_is_there_to_everybody() {
 fn owners_see_what_was_written_to_their_buffers() {
     let site = site();
     let script = "#!/bin/bash\n#DW jobdw type=scratch access_mode=striped(MFC=100),private capacity=100MB write_window_multiplier=3\n\
+         #DW stage_in type=file source=INPUT destination=$DW_JOB_STRIPED/input\n\
          set -eu\nsrun -N2 -n2 bash -c 'head -c 4000000 /dev/zero > $DW_JOB_PRIVATE/own'\n\
          head -c 3000000 /dev/zero > $DW_JOB_STRIPED/a; cat $DW_JOB_STRIPED/a $DW_JOB_STRIPED/a > $DW_JOB_STRIPED/b\n\
          sync $DW_JOB_STRIPED/b; sleep 2; forebay status --json $SLURM_JOB_ID > $HOME/told.json\n\
          forebay status $SLURM_JOB_ID\ntouch $HOME/runs\nfor i in $(seq 600); do [ -e $HOME/go ] && exit; sleep 0.1; done\n";
-    let job = submit(&site, &ALICE, "-N2", script);
+    let input = at_home(&site, &ALICE, "input").display().to_string();
+    shell(&site, &ALICE, "head -c 5000000 /dev/urandom > input");
+    let job = submit(&site, &ALICE, "-N2", &script.replace("INPUT", &input));
     awaits_file(&site, &ALICE, "runs");
     let told: serde_json::Value = serde_json::from_str(&shell(&site, &ALICE, "cat told.json")).unwrap();
     let namespaces = told["namespaces"].as_array().unwrap();
@@ -153,8 +158,13 @@ fn owners_see_what_was_written_to_their_buffers() {
     assert_eq!(written, [9_000_000, 4_000_000, 4_000_000], "{told}");
     assert_eq!(
         (&namespaces[0]["files_created"], &namespaces[0]["files_create_threshold"]),
-        (&2.into(), &100.into())
+        (&3.into(), &100.into())
     );
+    let staged = |of: &serde_json::Value| {
+        (of["stage_bytes_written"].as_u64().unwrap(), of["stage_bytes_read"].as_u64().unwrap())
+    };
+    assert_eq!(staged(&namespaces[0]), (5_000_000, 0), "{told}");
+    assert_eq!(staged(&namespaces[1]), (0, 0), "{told}");
     let fragments = told["fragments"].as_array().unwrap();
     assert_eq!(
         (fragments.len() as u64, &told["namespace_count"]),
@@ -163,7 +173,7 @@ fn owners_see_what_was_written_to_their_buffers() {
     let sum = |key: &str| fragments.iter().map(|one| one[key].as_u64().unwrap()).sum::<u64>();
     assert!(sum("bytes_written") >= 17_000_000 && sum("write_moving_avg") >= 17_000_000, "{told}");
     assert_eq!(sum("write_limit"), 3 * (96 << 20), "{told}");
-    assert_eq!(sum("files_created"), 4, "{told}");
+    assert_eq!(sum("files_created"), 5, "{told}");
     let refused = said(&site, &BOB, &format!("forebay status {job}"));
     assert!(refused.contains("neither a job of yours"), "{refused}");
     signal(&site, &ALICE, "go");

@@ -12,7 +12,7 @@ use super::state;
 use super::worker::{note, say_ready};
 use crate::node::{InstanceFile, read_secret, remote};
 use crate::process::lifelock::LifeLock;
-use crate::stage::StageTask;
+use crate::stage::{self, StageTask};
 use crate::volume_tree::VolumeTree;
 use forebay_client::Volume;
 use forebay_client::remote::Attached;
@@ -25,7 +25,7 @@ use forebay_model::units::Bytes;
 use forebay_stager::{
     CancelToken, Direction, PosixTree, StageFailure, StageOptions, StageReport, StageRequest, Tree, TreeError,
 };
-use forebay_wire::Secret;
+use forebay_wire::{Moved, Secret};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::error::Error;
@@ -183,7 +183,16 @@ impl Inside {
         };
         let (direction, what) = (task.direction, task.what.clone());
         let request = StageRequest { direction, source, destination, what };
-        forebay_stager::stage(&request, &task.options, &|_| (), cancel).map_err(|failure| text_of(&failure))
+        let done = forebay_stager::stage(&request, &task.options, &|_| (), cancel);
+        self.tell_moved(stage::moved(task.direction, &done));
+        done.map_err(|failure| text_of(&failure))
+    }
+
+    /// For the accounting. What jobs read and wrote is told by their mounts; the reads and writes of this volume are not that.
+    fn tell_moved(&self, (stage_bytes_read, stage_bytes_written): (u64, u64)) {
+        let moved = Moved { stage_bytes_read, stage_bytes_written, ..Moved::default() };
+        // A server that is not there is found by who writes back, and named.
+        let _ = self.attached.metadata.report(moved);
     }
 
     fn read(&self, path: &Path) -> Result<Vec<u8>, String> {

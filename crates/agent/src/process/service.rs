@@ -11,7 +11,7 @@ use crate::fragment::{self, Fragment};
 use crate::holders::Holders;
 use crate::record::Record;
 use crate::serving::Serving;
-use crate::stage::StageTask;
+use crate::stage::{self, StageTask};
 use crate::state_directory::StateDirectory;
 use crate::volume_tree::VolumeTree;
 use crate::{mount_table, mounting, namespace};
@@ -162,6 +162,7 @@ impl Service {
     fn namespace_account(&self, id: ConfigurationId, namespace: &Namespace) -> NamespaceAccount {
         let described = &self.record.description;
         let configuration = described.configurations.iter().find(|known| known.id == id);
+        let moved = namespace.volume.moved_ever();
         // What the kernel reads and writes itself does not pass the volume.
         let is_all = self.record.serving != Serving::Fuse { passthrough: true };
         NamespaceAccount {
@@ -172,7 +173,8 @@ impl Service {
             max_files: configuration.and_then(|known| known.max_files),
             file_count_policy: described.policies.file_count,
             files_created: Some(namespace.volume.counters().files_created),
-            moved: is_all.then(|| namespace.volume.moved_ever().into()),
+            moved: is_all.then(|| moved.into()),
+            staged: Some(moved.into()),
             clients: Some(u64::from(namespace.mounted.is_some())),
             open: None,
         }
@@ -186,7 +188,7 @@ impl Service {
         cancel: &CancelToken,
     ) -> Result<Result<StageReport, StageFailure>, ServiceError> {
         let _running = self.staging.read().unwrap_or_else(PoisonError::into_inner);
-        let inside = self.tree(task.configuration)?;
+        let (inside, volume) = self.tree(task.configuration)?;
         let outside = PosixTree::everywhere().map_err(ServiceError::Stage)?;
         let (source, destination): (&dyn forebay_stager::Tree, &dyn forebay_stager::Tree) =
             match task.direction {
@@ -195,15 +197,18 @@ impl Service {
             };
         let request =
             StageRequest { direction: task.direction, source, destination, what: task.what.clone() };
-        Ok(forebay_stager::stage(&request, &task.options, progress, cancel))
+        let done = forebay_stager::stage(&request, &task.options, progress, cancel);
+        let (out, brought_in) = stage::moved(task.direction, &done);
+        volume.count_staged(out, brought_in);
+        Ok(done)
     }
 
-    fn tree(&self, configuration: ConfigurationId) -> Result<VolumeTree, ServiceError> {
+    fn tree(&self, configuration: ConfigurationId) -> Result<(VolumeTree, Arc<Volume>), ServiceError> {
         let namespaces = self.namespaces()?;
         let unknown = ServiceError::UnknownConfiguration(configuration);
         let namespace = namespaces.get(&configuration).ok_or(unknown)?;
         let (volume, cache) = (Arc::clone(&namespace.volume), Arc::clone(&namespace.cache));
-        Ok(VolumeTree::new(volume, &namespace.mount_point, cache))
+        Ok((VolumeTree::new(volume.clone(), &namespace.mount_point, cache), volume))
     }
 
     /// Unmounts and closes everything; with `discard` without writing back what is about to be removed. Errors are logged: there is nobody who could do better, and the next open

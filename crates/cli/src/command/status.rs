@@ -145,6 +145,10 @@ fn namespace_as_text(text: &mut String, namespace: &NamespaceAccount) {
         let written = (size(moved.bytes_written), moved.max_offset_written);
         line(text, "  written", format!("{}, up to offset {}", written.0, written.1));
     }
+    if let Some(staged) = namespace.staged {
+        line(text, "  staged in", size(staged.bytes_written));
+        line(text, "  staged out", size(staged.bytes_read));
+    }
     if let Some(clients) = namespace.clients {
         line(text, "  clients", clients);
     }
@@ -204,6 +208,8 @@ fn namespace_as_json(namespace: &NamespaceAccount) -> Value {
         "files_created": namespace.files_created,
         "bytes_read": moved.map(|moved| moved.bytes_read),
         "bytes_written": moved.map(|moved| moved.bytes_written),
+        "stage_bytes_read": namespace.staged.map(|staged| staged.bytes_read),
+        "stage_bytes_written": namespace.staged.map(|staged| staged.bytes_written),
         "max_offset_read": moved.map(|moved| moved.max_offset_read),
         "max_offset_written": moved.map(|moved| moved.max_offset_written),
         "clients": namespace.clients,

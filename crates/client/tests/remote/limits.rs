@@ -133,11 +133,20 @@ fn what_clients_moved_is_summed_and_kept() {
         a.report().unwrap();
         b.report().unwrap();
     }
+    // What stages says what it moved, and goes.
+    for staged in [(70, 0), (0, 800)] {
+        let (stage_bytes_read, stage_bytes_written) = staged;
+        let stager = attach(&served.description(token())).unwrap();
+        stager.metadata.report(Moved { stage_bytes_read, stage_bytes_written, ..Moved::default() }).unwrap();
+        stager.close();
+    }
     let expected = Moved {
         bytes_read: 5000,
         bytes_written: 90_000,
         max_offset_read: 15_000,
         max_offset_written: 90_000,
+        stage_bytes_read: 70,
+        stage_bytes_written: 800,
     };
     assert_eq!(one.status().unwrap().moved, expected);
     a.release(opened.handle).unwrap();

@@ -9,7 +9,7 @@
 use super::{Fragment, read_file, replace_file};
 use crate::boot::Boot;
 use crate::host::host;
-use forebay_wire::{FsError, Result};
+use forebay_wire::{FsError, Moved, Result};
 use rustix::fs::AtFlags;
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -33,7 +33,10 @@ pub(crate) struct State {
     pub(crate) created: BTreeMap<String, u64>,
     /// What was read and written by users of a namespace: bytes read and written, ends of the furthest read and write.
     #[serde(default)]
-    pub(crate) moved: BTreeMap<String, [u64; 4]>,
+    moved: BTreeMap<String, [u64; 4]>,
+    /// What stagings took out of a namespace and brought in, in bytes.
+    #[serde(default)]
+    staged: BTreeMap<String, [u64; 2]>,
 }
 
 impl State {
@@ -43,8 +46,34 @@ impl State {
     }
 
     /// With what was read and written.
-    pub(crate) fn and_moved(self, moved: BTreeMap<String, [u64; 4]>) -> State {
-        State { moved, ..self }
+    pub(crate) fn and_moved(self, by_namespace: BTreeMap<String, Moved>) -> State {
+        let mut state = self;
+        for (name, of) in by_namespace {
+            let moved = [of.bytes_read, of.bytes_written, of.max_offset_read, of.max_offset_written];
+            state.staged.insert(name.clone(), [of.stage_bytes_read, of.stage_bytes_written]);
+            state.moved.insert(name, moved);
+        }
+        state
+    }
+
+    /// What was read and written, by namespace.
+    pub(crate) fn moved(&self) -> BTreeMap<String, Moved> {
+        let names = self.moved.keys().chain(self.staged.keys()).cloned();
+        names.map(|name| (name.clone(), self.moved_in(&name))).collect()
+    }
+
+    fn moved_in(&self, name: &str) -> Moved {
+        let [bytes_read, bytes_written, max_offset_read, max_offset_written] =
+            self.moved.get(name).copied().unwrap_or_default();
+        let [stage_bytes_read, stage_bytes_written] = self.staged.get(name).copied().unwrap_or_default();
+        Moved {
+            bytes_read,
+            bytes_written,
+            max_offset_read,
+            max_offset_written,
+            stage_bytes_read,
+            stage_bytes_written,
+        }
     }
 }
 

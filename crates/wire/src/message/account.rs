@@ -52,7 +52,7 @@ record! {
 }
 
 record! {
-    /// What was read and written through one or several mounts.
+    /// What was read and written through one or several mounts, and by stagings.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     pub struct Moved {
         /// Bytes read.
@@ -63,6 +63,10 @@ record! {
         pub max_offset_read: u64,
         /// End of the furthest write.
         pub max_offset_written: u64,
+        /// Bytes that stagings took out.
+        pub stage_bytes_read: u64,
+        /// Bytes that stagings brought in.
+        pub stage_bytes_written: u64,
     }
 }
 
@@ -74,6 +78,8 @@ impl Moved {
             bytes_written: self.bytes_written.saturating_add(other.bytes_written),
             max_offset_read: self.max_offset_read.max(other.max_offset_read),
             max_offset_written: self.max_offset_written.max(other.max_offset_written),
+            stage_bytes_read: self.stage_bytes_read.saturating_add(other.stage_bytes_read),
+            stage_bytes_written: self.stage_bytes_written.saturating_add(other.stage_bytes_written),
         }
     }
 }
