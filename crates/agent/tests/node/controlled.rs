@@ -580,7 +580,8 @@ fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
     let mounted = || {
         let seen = cluster.client().snapshot().unwrap();
         let configuration = seen.configurations.iter().map(|row| row.id).max().unwrap();
-        let activation = ActivationId(accepted(Request::CreateActivation { session, configuration }));
+        let activation =
+            ActivationId(accepted(Request::CreateActivation { session, configuration, mount: None }));
         let mut path = PathBuf::new();
         wait_until("it is mounted", || {
             let seen = cluster.client().snapshot().unwrap().activations;

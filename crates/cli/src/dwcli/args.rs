@@ -90,7 +90,7 @@ pub enum Create {
         /// The configuration.
         #[arg(long, value_name = "ID")]
         configuration: u64,
-        /// Not offered: dwstat activations shows where it is mounted.
+        /// Where, an empty directory or none yet; for operators [default: the controller chooses, dwstat activations shows it].
         #[arg(long, value_name = "PATH")]
         mount: Option<PathBuf>,
     },

@@ -48,11 +48,12 @@ pub enum RequestError {
         /// What was given.
         path: PathBuf,
     },
-    /// A place for a mount.
-    #[error(
-        "--mount is not offered: leave it out, the controller chooses a path and dwstat activations shows it"
-    )]
-    Mount,
+    /// A place for a mount that no text can say.
+    #[error("--mount needs a path in UTF-8, not {path:?}")]
+    Mount {
+        /// What was given.
+        path: PathBuf,
+    },
     /// A cache.
     #[error("--type cache and --backing-path are not offered: use --type scratch, and dwcli stage to copy")]
     Cache,
@@ -84,12 +85,19 @@ pub fn create(
             space: space(instance)?,
         },
         Create::Configuration(configuration) => create_configuration(configuration)?,
-        Create::Activation { mount: Some(_), .. } => return Err(RequestError::Mount),
-        Create::Activation { session, configuration, mount: None } => Request::CreateActivation {
+        Create::Activation { session, configuration, mount } => Request::CreateActivation {
             session: SessionId(*session),
             configuration: ConfigurationId(*configuration),
+            mount: mount.as_deref().map(place).transpose()?,
         },
     })
+}
+
+fn place(path: &Path) -> Result<String, RequestError> {
+    if path.is_relative() {
+        return Err(RequestError::Relative { option: "--mount", path: path.into() });
+    }
+    path.to_str().map(str::to_owned).ok_or_else(|| RequestError::Mount { path: path.into() })
 }
 
 fn space(instance: &Instance) -> Result<Space, RequestError> {
@@ -343,10 +351,14 @@ mod tests {
             );
         }
         assert!(made("create activation --session 7 --configuration 9").is_ok());
-        assert_eq!(
-            made("create activation --mount /m --session 7 --configuration 9"),
-            Err(RequestError::Mount)
-        );
+        let Ok(Request::CreateActivation { mount, .. }) =
+            made("create activation --mount /m --session 7 --configuration 9")
+        else {
+            panic!("it is an activation");
+        };
+        assert_eq!(mount.as_deref(), Some("/m"));
+        let relative = made("create activation --mount m --session 7 --configuration 9");
+        assert!(matches!(relative, Err(RequestError::Relative { option: "--mount", .. })), "{relative:?}");
         let cache = "create configuration --instance 8 --type cache --access-mode stripe --backing-path /lus";
         assert_eq!(made(cache), Err(RequestError::Cache));
         assert!(made("create instance --label a --capacity 1.5GiB --session 7").is_err());

@@ -36,14 +36,12 @@ fn space_by_hand_with_staging() {
     );
     accepted(&place, ROOT, &line);
     let configuration = place.client().snapshot().unwrap().configurations[0].id.0;
-    let activation = accepted(
-        &place,
-        ROOT,
-        &format!("create activation --session {session} --configuration {configuration}"),
-    );
-    await_it("it is mounted", || place.client().snapshot().unwrap().activations[0].state.actualized);
-
     let of = format!("--session {session} --configuration {configuration}");
+    refused(&place, ROOT, &format!("create activation {of} --mount /a/../b"), "no absolute path");
+    let activation = accepted(&place, ROOT, &format!("create activation {of} --mount /scratch/mine"));
+    await_it("it is mounted", || place.client().snapshot().unwrap().activations[0].state.actualized);
+    assert_eq!(place.client().snapshot().unwrap().activations[0].mount, "/scratch/mine");
+
     let text = place.dwcli(ROOT, &format!("stage out {of} --backing-path /pfs/out/ --dir /results")).1;
     assert!(text.contains("dwcli stage query --session"), "{text}");
     let eighth = || {

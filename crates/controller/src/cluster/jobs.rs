@@ -67,7 +67,7 @@ impl Step<'_> {
         for registration in self.state.links.registrations.list(&job.id) {
             if let Some(row) = self.state.tables.registrations.get(&registration) {
                 let configuration = row.configuration;
-                self.activate(&job, configuration);
+                self.activate(&job, configuration, None);
             }
         }
         self.rearm_mounts(job.id);
@@ -89,8 +89,13 @@ impl Step<'_> {
         Err(Refusal::UnknownNodes { nodes: unknown.join(", ") })
     }
 
-    /// Wants a configuration mounted on the session's client nodes.
-    pub(super) fn activate(&mut self, session: &SessionRow, configuration: ConfigurationId) -> ActivationId {
+    /// Wants a configuration mounted on the session's client nodes, at a place that was judged or where it belongs.
+    pub(super) fn activate(
+        &mut self,
+        session: &SessionRow,
+        configuration: ConfigurationId,
+        mount: Option<String>,
+    ) -> ActivationId {
         let tables = &self.state.tables;
         let known = self.state.links.activations.of(&session.id).copied();
         let known = known
@@ -100,7 +105,7 @@ impl Step<'_> {
             self.state.tables.activations.edit(&id, create);
             return id;
         }
-        let mount = self.mount_path(session, configuration);
+        let mount = mount.unwrap_or_else(|| self.mount_path(session, configuration));
         let id = ActivationId(self.state.draw(|counters| &mut counters.activations));
         let state = ObjectState::CREATING;
         let row = ActivationRow { id, state, session: session.id, configuration, mount };

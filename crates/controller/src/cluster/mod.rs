@@ -23,6 +23,7 @@ pub mod event;
 mod jobs;
 pub mod limits;
 mod links;
+mod mount_place;
 mod operators;
 mod plan;
 mod reconcile;

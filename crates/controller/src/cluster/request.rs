@@ -108,6 +108,9 @@ pub enum Request {
         session: SessionId,
         /// The configuration.
         configuration: ConfigurationId,
+        /// Where, if an operator chooses; otherwise the controller does.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        mount: Option<String>,
     },
     /// Take an object away.
     Remove {

@@ -480,7 +480,7 @@ fn users_see_and_change_only_what_is_theirs() {
         Request::Remove { object: ObjectId::Session(session), hurry: true },
         Request::Remove { object: ObjectId::Registration(RegistrationId(2)), hurry: false },
         Request::Stage { session, configuration, stage: stage(StageDirection::Out) },
-        Request::CreateActivation { session, configuration },
+        Request::CreateActivation { session, configuration, mount: None },
         Request::CreateInstance { session, label: "x".into(), space: space(1, &[AccessMode::Striped]) },
     ];
     for request in of_alice {
@@ -510,7 +510,7 @@ fn objects_made_by_hand_live_and_end_like_those_of_jobs() {
     let (session, configuration) = (SessionId(1), ConfigurationId(1));
     let space = space(1, &[AccessMode::Striped]);
     cluster.get(BOB, Request::CreateInstance { session, label: "space".into(), space }).unwrap();
-    cluster.get(BOB, Request::CreateActivation { session, configuration }).unwrap();
+    cluster.get(BOB, Request::CreateActivation { session, configuration, mount: None }).unwrap();
     assert_eq!(view::snapshot(&cluster.state, BOB).activations[0].state.to_string(), "CA---");
     let staged =
         cluster.get(BOB, Request::Stage { session, configuration, stage: stage(StageDirection::Out) });

@@ -30,8 +30,8 @@ impl Step<'_> {
             Request::CreateConfiguration { instance, kind, access } => {
                 self.create_configuration(caller, instance, kind, access)
             }
-            Request::CreateActivation { session, configuration } => {
-                self.create_activation(caller, session, configuration)
+            Request::CreateActivation { session, configuration, mount } => {
+                self.create_activation(caller, session, configuration, mount)
             }
             Request::Remove { object, hurry } => self.remove_object(caller, object, hurry),
             Request::ChangeInstance { instance, change } => self.change_instance(caller, instance, &change),
@@ -174,6 +174,7 @@ impl Step<'_> {
         caller: Caller,
         session: SessionId,
         configuration: ConfigurationId,
+        mount: Option<String>,
     ) -> Result<Reply, Refusal> {
         let session = self.living_session(caller, session)?;
         self.check_use(session.id, configuration)?;
@@ -181,8 +182,10 @@ impl Step<'_> {
             let what = format!("session {} has no client nodes to mount on", session.id);
             return Err(Refusal::Invalid { what });
         }
+        let place = |mount: String| self.check_mount_place(caller, &session, configuration, &mount);
+        let mount = mount.map(place).transpose()?;
         self.state.tables.sessions.edit(&session.id, |row| row.ran = true);
-        let id = self.activate(&session, configuration);
+        let id = self.activate(&session, configuration, mount);
         self.touch(session.id);
         Ok(accepted(ObjectKind::Activation, id.0))
     }

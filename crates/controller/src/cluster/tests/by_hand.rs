@@ -99,3 +99,58 @@ fn what_is_refused_names_the_sizes_and_the_way_out() {
     );
     assert!(Refusal::ByHand { uid: 7 }.to_string().contains("space_by_hand in controller.toml"));
 }
+
+/// A session on client nodes, with space of its own.
+fn session_on(cluster: &mut Cluster, token: &str, host: &str) -> (SessionId, ConfigurationId) {
+    let (token, hosts) = (token.to_owned(), vec![host.to_owned()]);
+    let create = Request::CreateSession { token, owner: BOB, group: 1, hosts, creator: None };
+    let Ok(Answer::Accepted { id, .. }) = cluster.get(OPERATOR, create) else { panic!("it is made") };
+    cluster.granules_by_hand(OPERATOR, SessionId(id), 1).unwrap();
+    (SessionId(id), cluster.state.tables().configurations.values().last().unwrap().id)
+}
+
+#[test]
+fn operators_choose_where_sessions_made_by_hand_are_mounted() {
+    let mut cluster = Cluster::new();
+    let (mine, near, far) = (
+        session_on(&mut cluster, "mine", "c1"),
+        session_on(&mut cluster, "near", "c1"),
+        session_on(&mut cluster, "far", "c2"),
+    );
+    let at = |(session, configuration): (SessionId, ConfigurationId), place: &str| {
+        Request::CreateActivation { session, configuration, mount: Some(place.into()) }
+    };
+    let mut refused = |uid: u32, request: Request| cluster.get(uid, request).unwrap_err();
+    let root = settings::MOUNT_ROOT;
+    assert!(matches!(refused(BOB, at(mine, "/scratch")), Refusal::NotAllowed { role: Role::Operators, .. }));
+    for place in ["", "/", "scratch", "/a/../b", root, &format!("{root}/mine"), "/var"] {
+        let text = refused(OPERATOR, at(mine, place)).to_string();
+        assert!(text.contains("path") || text.contains(root), "{place:?}: {text}");
+    }
+    cluster.get(OPERATOR, at(mine, "/scratch/mine/")).unwrap();
+    // Asked for again it is the same one.
+    cluster.get(OPERATOR, at(mine, "/scratch/mine")).unwrap();
+    cluster.get(OPERATOR, at(far, "/scratch")).unwrap();
+    for (whose, place) in
+        [(near, "/scratch"), (near, "/scratch/mine"), (near, "/scratch/mine/x"), (mine, "/b")]
+    {
+        let text = cluster.get(OPERATOR, at(whose, place)).unwrap_err().to_string();
+        assert!(text.contains("mounted at /scratch/mine"), "{place}: {text}");
+    }
+    let seen = view::snapshot(&cluster.state, OPERATOR).activations;
+    let places: Vec<(&str, String)> =
+        seen.iter().map(|row| (row.mount.as_str(), row.state.to_string())).collect();
+    assert_eq!(places, [("/scratch/mine", "CA---".into()), ("/scratch", "CA---".into())]);
+}
+
+#[test]
+fn nobody_chooses_where_the_space_of_a_job_is_mounted() {
+    let mut cluster = Cluster::new();
+    cluster.slurm(Request::Setup(Setup { stages: Vec::new(), ..job("1", ALICE) })).unwrap();
+    cluster.slurm(Request::PreRun { token: "1".into(), hosts: vec!["c1".into()] }).unwrap();
+    cluster.slurm(Request::PostRun { token: "1".into() }).unwrap();
+    let session = cluster.state.session_of("1").unwrap().id;
+    let (configuration, mount) = (ConfigurationId(1), Some("/scratch".to_owned()));
+    let refused = cluster.get(OPERATOR, Request::CreateActivation { session, configuration, mount });
+    assert!(refused.unwrap_err().to_string().contains("not made by hand"));
+}
