@@ -2,12 +2,23 @@
 
 mod site;
 
+use forebay_controller::client::{Address, Client};
+use forebay_controller::cluster::Answer;
+use forebay_controller::cluster::limits::{MAX_INSTANCES_PER_SESSION, MAX_POOLS, MAX_WORD};
+use forebay_controller::cluster::request::{ObjectId, Request, Space};
+use forebay_controller::request::AccessRequest;
+use forebay_model::allocate::Strategy;
+use forebay_model::capacity::Capacity;
+use forebay_model::ids::SessionId;
+use forebay_model::objects::{AccessMode, ConfigurationType};
+use forebay_model::units::Bytes;
 use forebay_testkit::cluster::HostId;
-use forebay_testkit::slurm::{ALICE, BOB, ROOT, Service, Site};
+use forebay_testkit::slurm::{ALICE, BOB, BufferOptions, PoolOptions, ROOT, Service, Site};
 use site::{
     AWAIT_FILE, STRIPED, at_home, awaits, awaits_file, cancel, completes, ends, finish, is_cancelled,
     is_told, shell, signal, site, submit,
 };
+use std::path::Path;
 
 const SLURMCTLD: (HostId, Service) = (HostId::Control, Service::Slurmctld);
 const CONTROLLER: (HostId, Service) = (HostId::Control, Service::Controller);
@@ -132,5 +143,99 @@ fn a_buffer_is_listed_from_the_first_moment_of_its_setup() {
         site.signal(HostId::Server(server), Service::Agent, libc::SIGCONT).unwrap();
     }
     ends(&site, &ALICE, job, "COMPLETED");
+    finish(site);
+}
+
+/// Sessions made by hand with as many instances as one may have: a thousand together.
+const CROWDED: usize = 16;
+
+/// The longest name there may be that begins so.
+fn longest(begin: &str) -> String {
+    format!("{begin}{}", "x".repeat(MAX_WORD - begin.len()))
+}
+
+/// As many pools as there may be, with the longest names; the first two have space.
+fn many_pools() -> BufferOptions {
+    let pool = |number: usize| PoolOptions {
+        name: longest(&format!("pool{number}.")),
+        granularity: "1MiB".into(),
+        node_capacity: "2GiB".into(),
+    };
+    // Nodes that are stopped for the while of the test are not lost.
+    BufferOptions { pools: (0..MAX_POOLS).map(pool).collect(), lost_after_s: 600, ..site::buffer() }
+}
+
+/// The id of what was asked for.
+fn made(client: &Client, request: &Request) -> u64 {
+    match client.ask(request) {
+        Ok(Answer::Accepted { id, .. }) => id,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn crowd(client: &Client, number: usize) -> SessionId {
+    let token = longest(&format!("session{number}."));
+    let (owner, group, hosts) = (BOB.uid, BOB.uid, Vec::new());
+    let session = Request::CreateSession { token, owner, group, hosts, creator: Some(longest("creator.")) };
+    let session = SessionId(made(client, &session));
+    let access = AccessRequest {
+        mode: AccessMode::Striped,
+        max_file_size: None,
+        max_files: None,
+        client_cache: false,
+    };
+    for instance in 0..MAX_INSTANCES_PER_SESSION {
+        let label = longest(&format!("instance{instance}."));
+        let space = Space {
+            capacity: Capacity::Bytes(Bytes(1 << 20)),
+            pool: None,
+            strategy: Strategy::default(),
+            kind: ConfigurationType::Scratch,
+            access: vec![access],
+            write_window: None,
+            policies: None,
+        };
+        made(client, &Request::CreateInstance { session, label, space });
+    }
+    session
+}
+
+#[test]
+fn slurmctld_survives_empty_lists_and_the_longest_ones_there_are() {
+    let mut site = site::site_with(many_pools());
+    for function in ["show_instances", "show_sessions", "show_configurations"] {
+        let empty = site.ask_plugin(function).unwrap();
+        assert!(empty.trim_end().ends_with("[]}"), "{function}: {empty}");
+    }
+    // Nothing of it has to be on disk to be told.
+    for server in 0..2 {
+        site.signal(HostId::Server(server), Service::Agent, libc::SIGSTOP).unwrap();
+    }
+    let socket = site.control().seen(Path::new("/run/forebay/controller.sock")).unwrap();
+    let client = Client::open(Address::Unix(socket));
+    let sessions: Vec<SessionId> = (0..CROWDED).map(|number| crowd(&client, number)).collect();
+    let told = site.ask_plugin("show_instances").unwrap();
+    assert_eq!(told.matches("\"label\"").count(), CROWDED * MAX_INSTANCES_PER_SESSION);
+    assert_eq!(site.ask_plugin("pools").unwrap().matches("granularity").count(), MAX_POOLS);
+    // As it starts it takes over every session that is told.
+    site.kill(SLURMCTLD.0, SLURMCTLD.1).unwrap();
+    site.start(SLURMCTLD.0, SLURMCTLD.1).unwrap();
+    assert!(responds(&site));
+    let burst = site.burst().unwrap();
+    for number in 0..CROWDED {
+        let name = longest(&format!("session{number}."));
+        assert_eq!(burst.size_of(&name), Some("64MiB"), "{}", burst.text);
+    }
+    for server in 0..2 {
+        site.signal(HostId::Server(server), Service::Agent, libc::SIGCONT).unwrap();
+    }
+    std::thread::scope(|scope| {
+        for session in sessions {
+            let remove = Request::Remove { object: ObjectId::Session(session), hurry: true };
+            scope.spawn(|| client.ask(&{ remove }).unwrap());
+        }
+    });
+    completes(&site, &ALICE, "-N1", STRIPED);
+    assert!(responds(&site));
     finish(site);
 }
