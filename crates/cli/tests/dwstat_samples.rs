@@ -80,6 +80,7 @@ fn instance(id: u64, session: u64, bytes: Bytes, nodes: u64, created: &str, labe
         label: label.into(),
         public: !label.starts_with('I'),
         configurations: 1,
+        limits: None,
     }
 }
 
@@ -406,6 +407,7 @@ fn json_has_the_keys_of_the_workload_manager() {
     let date = "2016-11-04T02:14:17";
     let mut alpha = instance(74, 74, Bytes(TIB), 2, date, "alpha");
     alpha.expiration = 5;
+    alpha.limits = Some(InstanceLimits { write_window_length: 86_400, write_window_multiplier: 10 });
     let snapshot = Snapshot {
         pools: vec![pool(Bytes(200 * GIB), 29, 28)],
         sessions: vec![session(74, "alpha", "CLI", 1001, date, 0)],
@@ -429,7 +431,9 @@ fn json_has_the_keys_of_the_workload_manager() {
         json(&[Object::Instances, Object::Fragments], 6),
         serde_json::json!({"instances": [{"id": 74, "label": "alpha", "public": true, "intact": true,
             "capacity": {"bytes": 1_099_511_627_776u64, "nodes": 2}, "created": 1_478_225_657, "expiration": 5,
-            "expired": true, "links": {"configurations": [72], "session": 74}, "state": good}], "fragments": []})
+            "expired": true,
+            "limits": {"write_window_length": 86_400, "write_window_multiplier": 10},
+            "links": {"configurations": [72], "session": 74}, "state": good}], "fragments": []})
     );
     assert_eq!(
         json(&[Object::Sessions], 6),

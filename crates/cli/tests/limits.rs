@@ -43,6 +43,7 @@ assert os.pread(f, 3, 0) == b'xxx'
 os.unlink('f'); os.mkdir('d'); os.rename('d', 'e')
 END
 echo status; forebay status --json $SLURM_JOB_ID
+dwstat --json instances
 forebay status $SLURM_JOB_ID | grep -A3 'write window'
 grep 'limit reached' $FOREBAY_STATE_DIR/instances/*/log
 ";
@@ -68,6 +69,9 @@ fn a_write_window_is_kept(uid: u32) {
         let counted: u64 = told.iter().map(|one| one["write_moving_avg"].as_u64().unwrap()).sum();
         assert_eq!(counted, written);
         assert!(told.iter().any(|one| one["write_high_water"] == written), "{told:?}");
+        let (instances, rest) = json_after(rest, "");
+        let window = serde_json::json!({"write_window_length": 3600, "write_window_multiplier": 2});
+        assert_eq!(instances["instances"][0]["limits"], window);
         assert!(!rest.contains("limit reached"), "nothing is logged without a policy that says so: {rest}");
         place.assert_nothing_is_left();
     }

@@ -5,7 +5,7 @@
 use crate::process::ProcessId;
 use forebay_model::allocate::Strategy;
 use forebay_model::capacity::Capacity;
-use forebay_model::objects::{AccessMode, ConfigurationType};
+use forebay_model::objects::{AccessMode, ConfigurationType, InstanceLimits};
 use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
@@ -91,6 +91,13 @@ pub struct WindowRequest {
     pub length_s: u64,
     /// `write_window_multiplier=`: so many times the size of the fragment within that.
     pub multiplier: u64,
+}
+
+impl WindowRequest {
+    /// As it is shown.
+    pub(crate) fn limits(self) -> InstanceLimits {
+        InstanceLimits { write_window_length: self.length_s, write_window_multiplier: self.multiplier }
+    }
 }
 
 /// One access mode of an allocation, with its limits.

@@ -87,6 +87,17 @@ pub struct Instance {
     pub public: bool,
     /// Configurations on it.
     pub configurations: u64,
+    /// `None`: as much may be written as anybody likes.
+    pub limits: Option<InstanceLimits>,
+}
+
+/// How much may be written to each fragment of an instance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstanceLimits {
+    /// Within so many seconds.
+    pub write_window_length: u64,
+    /// So many times the size of the fragment.
+    pub write_window_multiplier: u64,
 }
 
 /// What a configuration is used as.

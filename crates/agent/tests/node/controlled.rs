@@ -577,11 +577,10 @@ fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
     let label = "space".to_owned();
     let instance = InstanceId(accepted(Request::CreateInstance { session, label, space }));
     // The newest configuration.
-    let mounted = || {
+    let mounted = |mount: Option<String>| {
         let seen = cluster.client().snapshot().unwrap();
         let configuration = seen.configurations.iter().map(|row| row.id).max().unwrap();
-        let activation =
-            ActivationId(accepted(Request::CreateActivation { session, configuration, mount: None }));
+        let activation = ActivationId(accepted(Request::CreateActivation { session, configuration, mount }));
         let mut path = PathBuf::new();
         wait_until("it is mounted", || {
             let seen = cluster.client().snapshot().unwrap().activations;
@@ -591,13 +590,15 @@ fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
         });
         path
     };
-    let first = mounted();
+    let first = mounted(None);
     let mut open = fs::File::create(first.join("open")).unwrap();
     open.write_all(b"before ").unwrap();
     let (kind, access) = (ConfigurationType::Scratch, scene::access(AccessMode::Private));
     accepted(Request::CreateConfiguration { instance, kind, access });
-    let second = mounted();
-    assert_ne!(first, second);
+    // At a place that an operator chose.
+    let chosen = cluster.scene.path("chosen");
+    let second = mounted(chosen.to_str().map(str::to_owned));
+    assert_eq!(second, chosen);
     fs::write(second.join("own"), "second").unwrap();
     open.write_all(b"after").unwrap();
     open.sync_all().unwrap();
@@ -607,6 +608,7 @@ fn a_new_configuration_is_mounted_while_another_one_is_in_use() {
     let object = ObjectId::Session(session);
     cluster.ask(Request::Remove { object, hurry: true });
     wait_until("all is gone", || cluster.client().snapshot().unwrap().fragments.is_empty());
+    assert!(!chosen.exists(), "its mount point goes with it");
     cluster.assert_nothing_is_left();
 }
 

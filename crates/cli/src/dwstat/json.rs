@@ -276,8 +276,18 @@ struct InstanceRow<'r> {
     created: i64,
     expiration: i64,
     expired: bool,
+    limits: LimitsRow,
     links: Links<'r>,
     state: ObjectState,
+}
+
+/// Empty where as much may be written as anybody likes.
+#[derive(Serialize)]
+struct LimitsRow {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_window_length: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    write_window_multiplier: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -300,6 +310,10 @@ fn instance<'r>(
         created: instance.created,
         expiration: instance.expiration,
         expired,
+        limits: LimitsRow {
+            write_window_length: instance.limits.map(|limits| limits.write_window_length),
+            write_window_multiplier: instance.limits.map(|limits| limits.write_window_multiplier),
+        },
         links: Links {
             configurations: Some(configurations),
             session: Some(instance.session),

@@ -78,6 +78,7 @@ mod tests {
                 label: "don't".into(),
                 public: false,
                 configurations: 1,
+                limits: Some(InstanceLimits { write_window_length: 86_400, write_window_multiplier: 10 }),
             }],
             configurations: vec![Configuration {
                 id: ConfigurationId(103),
@@ -121,6 +122,7 @@ mod tests {
         );
         let instance = &value(Object::Instances)["instances"][0];
         assert_eq!(instance["capacity"], json!({"bytes": 33_554_432, "nodes": 1}));
+        assert_eq!(instance["limits"], json!({"write_window_length": 86_400, "write_window_multiplier": 10}));
         assert_eq!(instance["links"], json!({"session": 101, "configurations": [103]}));
         assert_eq!(real_size(Bytes(33_554_432)), r#"{"units":"bytes","capacity":33554432}"#);
     }

@@ -11,7 +11,7 @@ use super::refusal::{Refusal, Role};
 use super::row::*;
 use super::state::State;
 use crate::registry::Snapshot;
-use crate::request::StageKind;
+use crate::request::{StageKind, WindowRequest};
 use forebay_model::allocate::totals;
 use forebay_model::ids::*;
 use forebay_model::objects::*;
@@ -318,6 +318,7 @@ impl Objects for View<'_> {
             label: row.label.clone(),
             public: row.public,
             configurations: self.state.links.configurations.count(&row.id) as u64,
+            limits: row.write_window.map(WindowRequest::limits),
         };
         rows.map(instance)
     }

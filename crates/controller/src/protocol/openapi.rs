@@ -191,6 +191,7 @@ pub(super) fn snapshot() -> Snapshot {
             label: "l".into(),
             public: false,
             configurations: 1,
+            limits: Some(InstanceLimits { write_window_length: 1, write_window_multiplier: 2 }),
         }],
         configurations: vec![Configuration {
             id: configuration,

@@ -74,7 +74,7 @@ macro_rules! columns {
 columns!(Pool: name, granularity, quantity, free);
 columns!(Node: name, pool, online, drain, granularity, capacity, instances, activations);
 columns!(Session: id, state, token, creator, owner, created, expiration, nodes);
-columns!(Instance: id, state, session, bytes, nodes, created, expiration, intact, label, public, configurations);
+columns!(Instance: id, state, session, bytes, nodes, created, expiration, intact, label, public, configurations, limits);
 columns!(Configuration: id, state, instance, kind, access_mode, backing_path, activations);
 columns!(Fragment: id, state, instance, capacity, node);
 columns!(Namespace: id, state, configuration, fragment, span);

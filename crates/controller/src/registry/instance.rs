@@ -159,7 +159,7 @@ pub(super) fn load(connection: &Connection, id: InstanceId) -> Result<InstanceRe
     found.into_iter().next().ok_or(RegistryError::NoInstance(id))
 }
 
-fn window(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WindowRequest>> {
+pub(super) fn window(row: &rusqlite::Row<'_>) -> rusqlite::Result<Option<WindowRequest>> {
     let length: Option<u64> = row.get("write_window_length")?;
     let multiplier: Option<u64> = row.get("write_window_multiplier")?;
     Ok(length.zip(multiplier).map(|(length_s, multiplier)| WindowRequest { length_s, multiplier }))

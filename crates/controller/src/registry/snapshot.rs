@@ -3,9 +3,11 @@
 //! One read transaction on the write-ahead log: consistent, and waiting for no writer.
 
 use super::column::{access_mode, configuration_type, path, state, word};
+use super::instance::window;
 use super::space::candidates;
 use super::{Registry, rows};
 use crate::error::RegistryError;
+use crate::request::WindowRequest;
 use forebay_model::allocate::totals;
 use forebay_model::ids::*;
 use forebay_model::objects::*;
@@ -123,6 +125,7 @@ fn instances(connection: &Connection) -> Result<Vec<Instance>, RegistryError> {
             label: row.get("label")?,
             public: row.get("persistent")?,
             configurations: row.get("configurations")?,
+            limits: window(row)?.map(WindowRequest::limits),
         })
     })
 }
