@@ -78,7 +78,7 @@ fn describe(job: &Job) -> String {
         job.failure.as_ref().map(|failure| format!(" (it failed {})", told(failure))).unwrap_or_default();
     format!(
         "job {token} ({}) {what}{why}: `forebay recover {token}` finishes it, `forebay recover --discard {token}` gives its data up",
-        job.script.name
+        say::name(&job.script.name)
     )
 }
 

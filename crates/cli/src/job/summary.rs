@@ -4,6 +4,7 @@
 //! own output stays what a program reads.
 
 use super::figures::{count, duration, rate, size};
+use crate::say;
 use std::fmt::Write;
 use std::time::Duration;
 
@@ -83,7 +84,7 @@ pub struct ScriptLine {
 impl Summary {
     /// The text, one line per fact.
     pub fn render(&self) -> String {
-        let mut text = format!("forebay: job {} ({})\n", self.token, self.name);
+        let mut text = format!("forebay: job {} ({})\n", self.token, say::name(&self.name));
         for instance in &self.instances {
             row(
                 &mut text,
