@@ -1,10 +1,12 @@
 //! This machine as a burst buffer: its state directory, configuration, registry and agent, opened together.
 
+use crate::command::run::refused;
 use crate::config::{Config, PoolOptions};
 use crate::error::CommandError;
 use crate::offer::offers;
 use crate::state_dir::StateDir;
 use forebay_agent::{Agent, Capabilities};
+use forebay_controller::error::{OfferedError, SetupError};
 use forebay_controller::registry::Registry;
 use forebay_controller::request::PoolOffer;
 use std::path::Path;
@@ -50,13 +52,32 @@ impl Machine {
         Ok(Machine { state, config, registry, agent })
     }
 
-    /// What the nodes have to offer now; those that cannot be used are named on standard error.
-    pub fn offers(&self) -> Vec<PoolOffer> {
-        let offers = offers(&self.config, &self.state.pool());
-        for node in &offers.unusable {
-            crate::say::note(node);
+    /// Takes from what the nodes have to offer now. Those that cannot be used are named on standard error; of a pool that was to
+    /// give and has no other nodes they are the error.
+    pub fn take<T>(
+        &self,
+        take: impl FnOnce(&[PoolOffer]) -> Result<T, OfferedError>,
+    ) -> Result<T, CommandError> {
+        let mut offers = offers(&self.config, &self.state.pool());
+        let taken = take(&offers.pools);
+        let pool = taken.as_ref().err().and_then(pool_of);
+        let dead = pool.map(|pool| offers.take_dead(pool)).unwrap_or_default();
+        offers.unusable.iter().for_each(crate::say::note);
+        if dead.is_empty() {
+            taken.map_err(|error| refused(self, error))
+        } else {
+            Err(CommandError::NoNode(dead))
         }
-        offers.pools
+    }
+}
+
+/// The pool that had not enough.
+fn pool_of(error: &OfferedError) -> Option<&str> {
+    match error {
+        OfferedError::Setup(SetupError::NoSpace { pool, .. } | SetupError::NoNodes { pool, .. }) => {
+            Some(pool)
+        }
+        _ => None,
     }
 }
 

@@ -64,6 +64,22 @@ pub fn offers(config: &Config, own: &Path) -> Offers {
 }
 
 impl Offers {
+    /// The nodes of a pool, if none of them can be used; otherwise nothing.
+    pub fn of_dead(&self, pool: &str) -> Vec<&Unusable> {
+        let found = self.pools.iter().find(|one| one.name == pool);
+        let Some(dead) = found.filter(|one| one.nodes.iter().all(|node| !node.online)) else {
+            return Vec::new();
+        };
+        let is_of_it = |one: &&Unusable| dead.nodes.iter().any(|node| node.name == one.node);
+        self.unusable.iter().filter(is_of_it).collect()
+    }
+
+    /// Takes them out.
+    pub fn take_dead(&mut self, pool: &str) -> Vec<Unusable> {
+        let names: Vec<String> = self.of_dead(pool).into_iter().map(|one| one.node.clone()).collect();
+        self.unusable.extract_if(.., |one| names.contains(&one.node)).collect()
+    }
+
     fn node(&mut self, node: &NodeConfig, found: Result<Disk, Unusable>, disks: &Disks) -> NodeOffer {
         let (online, capacity) = match found {
             Ok(disk) => (true, node.capacity.unwrap_or_else(|| disks.share(disk))),

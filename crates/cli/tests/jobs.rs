@@ -269,6 +269,41 @@ fn the_size_is_hard(uid: u32) {
     }
 }
 
+/// A pool out of which nothing can be used is the reason, not its size.
+fn a_missing_directory_of_the_pool_is_named_once(uid: u32) {
+    let place = Place::new(uid);
+    let missing = place.path("missing").to_str().unwrap().to_owned();
+    let script = "#!/bin/sh\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\necho ran\n";
+    let output = run(&place, &["--pool-dir", &missing], script);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(69), "{}", shown(&output));
+    assert!(said.contains(&missing) && said.contains("No such file or directory"), "{said}");
+    assert_eq!(said.lines().count(), 1, "nothing about its size: {said}");
+    let create = ["create-persistent", "kept", "--capacity", "1MiB", "--pool-dir", &missing];
+    let output = place.program("forebay").args(create).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains(&missing) && said.lines().count() == 1, "{said}");
+    place.assert_nothing_is_left();
+}
+
+/// A name is shown, and not obeyed.
+fn control_characters_of_names_do_not_reach_the_terminal(uid: u32) {
+    let place = Place::new(uid);
+    let script = "#!/bin/sh\n#SBATCH -J \u{1b}[31mred\u{7}\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n\
+        #DW stage_out type=file source=$DW_JOB_STRIPED/r destination=@PFS@/missing/r\necho precious > $DW_JOB_STRIPED/r\n";
+    let output = run(&place, &[], script);
+    let listed = place.program("forebay").args(["recover", "--list"]).output().unwrap();
+    for text in [&output.stderr, &listed.stdout] {
+        let text = String::from_utf8_lossy(text);
+        assert!(text.contains("(\\u001b[31mred\\u0007)"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{7}']), "{text:?}");
+    }
+    let token = String::from_utf8_lossy(&listed.stdout).split(' ').nth(1).unwrap().to_owned();
+    let given_up = place.program("forebay").args(["recover", "--discard", &token]).output().unwrap();
+    assert!(given_up.status.success(), "{}", shown(&given_up));
+    place.assert_nothing_is_left();
+}
+
 fn a_missing_source_keeps_the_script_from_running(uid: u32) {
     let place = Place::new(uid);
     let script = "#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n\
@@ -427,6 +462,8 @@ as_root_and_as_nobody! {
     odd_limits_are_survived: limits_as_root, limits_as_nobody;
     every_way_of_serving: every_way_as_root, every_way_as_nobody;
     the_size_is_hard: size_as_root, size_as_nobody;
+    a_missing_directory_of_the_pool_is_named_once: missing_directory_as_root, missing_directory_as_nobody;
+    control_characters_of_names_do_not_reach_the_terminal: control_characters_as_root, control_characters_as_nobody;
     a_missing_source_keeps_the_script_from_running: missing_source_as_root, missing_source_as_nobody;
     a_failed_stage_out_keeps_the_data: failed_stage_out_as_root, failed_stage_out_as_nobody;
     what_is_kept_can_be_discarded: kept_as_root, kept_as_nobody;

@@ -5,7 +5,6 @@
 //! any more; the agent removes it; the registry forgets it. A crash in between leaves a half-made or half-removed
 //! instance that `forebay recover` removes: in the first case nobody has ever used it, in the second its owner said so.
 
-use super::run::refused;
 use super::script_file::{Form, ScriptFile};
 use crate::args::{CreatePersistent, DestroyPersistent, Serve};
 use crate::config::PoolOptions;
@@ -84,10 +83,8 @@ fn create(machine: &Machine, named: &Named, serve: Option<Serve>) -> Result<(), 
         owner: this_process()?,
         allocation: named.allocation.clone(),
     };
-    let (_, instance) = machine
-        .registry
-        .create_persistent_on(&machine.offers(), &request, now())
-        .map_err(|error| refused(machine, error))?;
+    let (_, instance) =
+        machine.take(|offers| machine.registry.create_persistent_on(offers, &request, now()))?;
     let description = describe(&instance, &named.name, &machine.state, &machine.config);
     match machine.agent.create_instance(&description, serve.map(Into::into)) {
         Ok(serving) => {

@@ -93,11 +93,7 @@ impl Request {
             persistent::carry_out(&machine, step, self.serve)?;
         }
         let request = self.job_request(token, &plan)?;
-        let offers = machine.offers();
-        let (_, job) = machine
-            .registry
-            .setup_job_on(&offers, &request, now())
-            .map_err(|error| refused(&machine, error))?;
+        let (_, job) = machine.take(|offers| machine.registry.setup_job_on(offers, &request, now()))?;
         machine.make_job_directory(&job.token, &self.script.text)?;
         self.drive(&machine, job, &plan, &interrupts)
     }

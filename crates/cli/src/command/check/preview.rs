@@ -39,6 +39,13 @@ pub enum Preview {
         /// Bytes of the whole pool.
         pool_bytes: Bytes,
     },
+    /// No node of the pool can be used.
+    NoNode {
+        /// The pool.
+        pool: String,
+        /// Why not, for each of them.
+        reasons: Vec<String>,
+    },
     /// There is no such pool.
     UnknownPool {
         /// What was asked for.
@@ -56,6 +63,10 @@ pub fn preview(capacity: Capacity, pool: Option<&str>, strategy: Strategy, offer
         return Preview::UnknownPool { pool: pool.unwrap_or_default().to_string(), known };
     };
     let (pool, granularity) = (found.name.clone(), found.granularity);
+    let reasons = offers.of_dead(&pool);
+    if !reasons.is_empty() {
+        return Preview::NoNode { pool, reasons: reasons.iter().map(ToString::to_string).collect() };
+    }
     let space = |offer: &forebay_controller::request::NodeOffer| NodeSpace {
         online: offer.online,
         drain: offer.drain,
@@ -106,6 +117,9 @@ impl fmt::Display for Preview {
                 size(granularity),
                 size(pool_bytes)
             ),
+            Preview::NoNode { pool, reasons } => {
+                write!(f, "no storage node of {pool} can be used: {}", reasons.join("; "))
+            }
             Preview::UnknownPool { pool, known } => {
                 write!(f, "pool {pool} is not configured here; there is {}", known.join(", "))
             }
@@ -116,6 +130,7 @@ impl fmt::Display for Preview {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::offer::Unusable;
     use forebay_controller::request::{NodeOffer, PoolOffer};
 
     fn cori(nodes: usize) -> Offers {
@@ -140,6 +155,20 @@ mod tests {
     fn the_tutorials_request_on_the_tutorials_machine() {
         let text = preview("200GB".parse().unwrap(), None, Strategy::Bandwidth, &cori(288)).to_string();
         assert_eq!(text, "3 granules of 80.56GiB = 241.69GiB (259509977088 bytes) on 3 nodes of wlm_pool");
+    }
+
+    #[test]
+    fn a_pool_whose_nodes_cannot_be_used_says_why() {
+        let mut offers = cori(1);
+        offers.pools[0].nodes[0].online = false;
+        let (node, source) = ("nid00000".to_owned(), std::io::ErrorKind::NotFound.into());
+        offers.unusable.push(Unusable { node, directory: "/ssd".into(), source });
+        let text = preview("1GB".parse().unwrap(), None, Strategy::Bandwidth, &offers).to_string();
+        assert!(text.contains("no storage node of wlm_pool can be used: storage node nid00000"), "{text}");
+        assert!(text.contains("\"/ssd\"") && !text.contains("do not fit"), "{text}");
+        offers.pools[0].nodes.extend(cori(2).pools.remove(0).nodes.pop());
+        let text = preview("100TB".parse().unwrap(), None, Strategy::Bandwidth, &offers).to_string();
+        assert!(text.contains("do not fit"), "one node is there: {text}");
     }
 
     #[test]
