@@ -23,6 +23,9 @@ const WAITING_MAX: usize = 16 << 10;
 
 /// The next request; `None`: the connection is over.
 fn receive(stream: &mut Stream, inbox: &mut Inbox) -> Option<Header> {
+    if !inbox.has_next() {
+        stream.await_input().ok()?;
+    }
     match inbox.receive(stream, FrameLimits::KNOWN) {
         Ok(header) => header,
         Err(FrameError::Connection(_)) => None,

@@ -1,5 +1,10 @@
-//! A connection: TCP or a Unix socket, which differ in little but how they are set up.
+//! A connection: TCP or a Unix socket, which differ in how they are set up, and how they are waited for.
+//!
+//! The system wakes who reads a Unix socket also when what he has sent is taken out at the other end, as there is room for more
+//! then: for each answer a thread that waits for the next request would wake once for nothing. Who polls for input is woken for that
+//! only. TCP tells of room only who has found none.
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg, sockopt};
 use std::io::{self, IoSlice, Read, Write};
 use std::mem::MaybeUninit;
@@ -60,6 +65,18 @@ impl Stream {
         match self {
             Stream::Tcp(stream) => stream.set_read_timeout(timeout),
             Stream::Unix(stream) => stream.set_read_timeout(timeout),
+        }
+    }
+
+    /// Waits as long as it takes until there is something to read, an end or an error: what of these it is says the reading. See the
+    /// module.
+    pub(crate) fn await_input(&self) -> io::Result<()> {
+        let Stream::Unix(stream) = self else { return Ok(()) };
+        loop {
+            match poll(&mut [PollFd::new(stream, PollFlags::IN)], None) {
+                Err(rustix::io::Errno::INTR) => {}
+                polled => return Ok(polled.map(drop)?),
+            }
         }
     }
 
@@ -176,4 +193,60 @@ fn peer_uid(stream: &UnixStream) -> io::Result<u32> {
         )
     };
     if done == 0 { Ok(peer.uid) } else { Err(io::Error::last_os_error()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::thread::gettid;
+    use std::sync::mpsc::channel;
+
+    const ROUNDS: u64 = 20;
+
+    /// Waits until a thread of this process sleeps.
+    fn until_asleep(thread: i32) {
+        let state = || std::fs::read_to_string(format!("/proc/self/task/{thread}/stat")).unwrap();
+        while !state().rsplit_once(") ").unwrap().1.starts_with('S') {
+            std::thread::yield_now();
+        }
+    }
+
+    /// How often the calling thread has gone to sleep.
+    fn sleeps() -> u64 {
+        let status = std::fs::read_to_string("/proc/thread-self/status").unwrap();
+        let count = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:")).unwrap();
+        count.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn who_waits_for_a_request_is_not_woken_by_the_taking_of_an_answer() {
+        let (mut there, here) = UnixStream::pair().unwrap();
+        let mut stream = Stream::Unix(here);
+        let (say, said) = channel();
+        std::thread::scope(|scope| {
+            let answering = scope.spawn(move || {
+                say.send(gettid().as_raw_nonzero().get()).unwrap();
+                let before = sleeps();
+                for _ in 0..ROUNDS {
+                    stream.await_input().unwrap();
+                    assert_eq!(stream.read(&mut [0; 8]).unwrap(), 1);
+                    stream.write_parts(&[b"!"]).unwrap();
+                }
+                stream.await_input().unwrap();
+                assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0, "the end");
+                sleeps() - before
+            });
+            let thread = said.recv().unwrap();
+            for _ in 0..ROUNDS {
+                until_asleep(thread);
+                there.write_all(b"?").unwrap();
+                until_asleep(thread);
+                there.read_exact(&mut [0; 1]).unwrap();
+            }
+            until_asleep(thread);
+            drop(there);
+            let sleeps = answering.join().unwrap();
+            assert!(sleeps < ROUNDS * 3 / 2, "{sleeps} for {ROUNDS} requests");
+        });
+    }
 }
