@@ -90,6 +90,11 @@ impl Inbox {
         self.ahead[self.taken..self.filled].first_chunk()
     }
 
+    /// Nothing can be said of the next frame before more comes.
+    pub(crate) fn lacks_header(&self) -> bool {
+        self.next_header().is_none()
+    }
+
     /// The next frame is here already: it can be answered before anybody waits.
     pub(crate) fn has_next(&self) -> bool {
         let Some(Ok(header)) = self.next_header().map(Header::decode) else { return false };

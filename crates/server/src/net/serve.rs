@@ -23,7 +23,8 @@ const WAITING_MAX: usize = 16 << 10;
 
 /// The next request; `None`: the connection is over.
 fn receive(stream: &mut Stream, inbox: &mut Inbox) -> Option<Header> {
-    if !inbox.has_next() {
+    // Else it is answered with what is here, or read to its end.
+    if inbox.lacks_header() {
         stream.await_input().ok()?;
     }
     match inbox.receive(stream, FrameLimits::KNOWN) {

@@ -181,6 +181,22 @@ impl Connection {
         send(&mut *self.stream, kind, Flags::default(), self.requests, body, bulk);
     }
 
+    /// Sends a request, and other bytes in the same piece.
+    pub fn send_with(&mut self, request: &MetadataRequest, more: &[u8]) {
+        let mut body = Vec::new();
+        request.encode(&mut body);
+        self.requests += 1;
+        let (kind, flags, length) = (request.kind(), Flags::default(), body.len() as u32);
+        let header = Header { flags, kind, body: length, bulk: 0, request: self.requests };
+        self.stream.write_all(&[&header.encode()[..], &body, more].concat()).unwrap();
+    }
+
+    /// The server says that it does not understand, and ends the connection.
+    pub fn is_refused(&mut self) -> bool {
+        let said = receive(&mut *self.stream).map(|(header, body, _)| Reply::decode(header.kind, &body));
+        matches!(said, Some(Ok(Reply::Malformed { .. }))) && receive(&mut *self.stream).is_none()
+    }
+
     /// The next message of the server on a callback connection.
     pub fn hear(&mut self) -> Option<(u64, CallbackRequest)> {
         let (header, body, _) = receive(&mut *self.stream)?;

@@ -1,6 +1,6 @@
 //! What a client that knows the token can do wrong: nothing that another one notices.
 
-use crate::client::Connection;
+use crate::client::{Connection, connect, tcp, unix};
 use crate::place::*;
 use forebay_wire::message::*;
 use forebay_wire::{Ino, OpenFlags};
@@ -97,6 +97,23 @@ fn bytes_that_make_no_sense_end_their_connection_only() {
             }
         }
         works(&mut good);
+    }
+}
+
+/// What has come already is not waited for.
+#[test]
+fn bytes_that_make_no_sense_and_come_with_a_request_are_refused_at_once() {
+    let place = Place::new(GRACE);
+    let hello = place.hello(1, ConnectionKind::Metadata);
+    let (flags, kind) = (Flags::default(), MetadataRequest::KINDS[0].0);
+    let too_long = Header { flags, kind, body: BODY_MAX as u32 + 1, bulk: 0, request: 2 }.encode();
+    for bytes in [[0xff; HEADER_BYTES], too_long] {
+        for stream in [tcp(place.address), unix(&place.socket())] {
+            let mut bad = connect(stream, &hello).unwrap().0;
+            bad.send_with(&MetadataRequest::GetAttr { ino: Ino::ROOT }, &bytes);
+            assert!(matches!(bad.answer(), Some((Reply::Attr { .. }, _))));
+            assert!(bad.is_refused());
+        }
     }
 }
 
