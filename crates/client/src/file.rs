@@ -9,6 +9,7 @@ use crate::turns::Turns;
 use forebay_model::layout::Layout;
 use forebay_wire::{DataService, FsError, Ino, Placement, Result, Share, Stub};
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
 
 /// Where the content of an open file is.
@@ -25,6 +26,8 @@ pub(crate) struct Striped {
     pub(crate) layout: Layout,
     /// One for each position of the file's ring of servers.
     pub(crate) shares: Box<[Arc<dyn Share>]>,
+    /// A sync was told that all of them may have something. Only for what is asked for first.
+    pub(crate) is_spread: AtomicBool,
 }
 
 /// See the module. The body is dropped before the stub of the open that made it: dropping the last stub of a file
@@ -43,7 +46,8 @@ impl Body {
             Ok(server.share(file, layout.substripes()))
         };
         let shares = (0..layout.stripe_count()).map(share).collect::<Result<_>>()?;
-        Ok(Body::Striped(Striped { turns: Turns::default(), layout, shares }))
+        let is_spread = AtomicBool::new(false);
+        Ok(Body::Striped(Striped { turns: Turns::default(), layout, shares, is_spread }))
     }
 }
 

@@ -7,8 +7,10 @@
 
 use crate::file::Striped;
 use forebay_model::layout::{Piece, Substripe};
-use forebay_wire::{EndOfSync, FallocateMode, FsError, Result, SeekWhat, Share, Span, Stub, Window};
+use forebay_wire::{EndOfSync, FallocateMode, FsError, Result, SeekWhat, Share, Span, Spread, Stub, Window};
+use std::cell::Cell;
 use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
 
 fn span(piece: &Piece) -> Span {
     Span {
@@ -144,11 +146,21 @@ impl Striped {
         })
     }
 
-    /// What was written, and what the stub says, is on disk afterwards.
+    /// What was written, and what the stub says, is on disk afterwards. Other servers than that of the first stripe are asked
+    /// when the stub says that they may have something, or did so before: then at once.
     pub(crate) fn sync(&self, stub: &dyn Stub, data_only: bool) -> Result<()> {
-        let shares = self.shares.iter().map(|share| Part::Share(&**share));
-        let parts: Vec<_> = shares.chain([Part::Stub(stub)]).collect();
-        sync(&parts, data_only)
+        let first = if self.is_spread.load(Relaxed) { self.shares.len() } else { 1 };
+        let (first, others) = self.shares.split_at(first.min(self.shares.len()));
+        let shares = first.iter().map(|share| Part::Share(&**share));
+        let spread = Cell::new(Spread::Any);
+        let parts: Vec<_> = shares.chain([Part::Stub(stub, &spread)]).collect();
+        let done = sync(&parts, data_only);
+        if spread.get() == Spread::First || others.is_empty() {
+            return done;
+        }
+        self.is_spread.store(true, Relaxed);
+        let others: Vec<_> = others.iter().map(|share| Part::Share(&**share)).collect();
+        done.and(sync(&others, data_only))
     }
 }
 
@@ -156,21 +168,25 @@ impl Striped {
 #[derive(Clone, Copy)]
 enum Part<'a> {
     Share(&'a dyn Share),
-    Stub(&'a dyn Stub),
+    /// And what it says.
+    Stub(&'a dyn Stub, &'a Cell<Spread>),
 }
 
 impl<'a> Part<'a> {
     fn begin_sync(self, data_only: bool) -> Option<EndOfSync<'a>> {
         match self {
             Part::Share(share) => share.begin_sync(data_only),
-            Part::Stub(stub) => stub.begin_sync(data_only),
+            Part::Stub(stub, says) => {
+                let end = stub.begin_sync(data_only)?;
+                Some(Box::new(move || Some(end()?.map(|spread| says.set(spread)))))
+            }
         }
     }
 
     fn sync(self, data_only: bool) -> Result<()> {
         match self {
             Part::Share(share) => share.sync(data_only),
-            Part::Stub(stub) => stub.sync(data_only),
+            Part::Stub(stub, says) => stub.sync(data_only).map(|spread| says.set(spread)),
         }
     }
 }

@@ -205,6 +205,11 @@ impl Layout {
         self.share_len(substripe, range.start)..self.share_len(substripe, range.end)
     }
 
+    /// Content up to `end` may be on another server than the first stripe is.
+    pub fn is_spread(&self, end: u64) -> bool {
+        self.stripe_count > 1 && end > self.stripe_size
+    }
+
     /// The pieces of a range of the file, in the order of the file.
     pub fn pieces(&self, range: Range<u64>) -> Pieces {
         Pieces::new(*self, range)

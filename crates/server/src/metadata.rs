@@ -293,10 +293,11 @@ impl Tree {
     /// other servers, a moment later ([`removals`]). What cannot be removed is left to the walk at the next open.
     fn purge(&self, file: FileId, layout: Layout, length: u64) {
         self.unsettled().gone(file);
+        let slots = self.places().end(file);
         if self.bare().end(file) {
             return;
         }
-        let removal = Removal { file, layout, slots: self.places().end(file) };
+        let removal = Removal { file, layout, slots };
         // A power cut may bring the name back as long as its going is not on disk; then it is to have its content. One without a
         // length has none, where nobody but us writes and nothing is written in place.
         let is_empty = length == 0 && self.sharing == Sharing::Sole && layout.substripes() > 1;

@@ -28,7 +28,9 @@ pub use lock::{
     LockService, WaitId,
 };
 pub use message::{FragmentAccount, Moved, TrafficAccount, WindowAccount};
-pub use metadata::{Directory, Loan, MetadataService, NewObject, Placement, Sharing, Stub, WriteLimits};
+pub use metadata::{
+    Directory, Loan, MetadataService, NewObject, Placement, Sharing, Spread, Stub, WriteLimits,
+};
 pub use proof::Secret;
 pub use ticket::{Rights, Ticket, TicketKey};
 pub use window::Window;

@@ -5,7 +5,7 @@
 //! happens to its names. Every method may be called from any thread.
 
 use crate::attr::{Attr, Caller, Ino, SetAttr};
-use crate::data::{EndOfSync, FileId};
+use crate::data::{End, FileId};
 use crate::entry::DirEntry;
 use crate::error::Result;
 use crate::flags::{FallocateMode, OpenFlags, RenameMode, SeekWhat, XattrMode};
@@ -29,6 +29,13 @@ pub enum Placement {
         /// Spreads them.
         layout: Layout,
     },
+}
+
+impl Placement {
+    /// Content up to `end` may be on another server than the first stripe is.
+    pub fn is_spread(&self, end: u64) -> bool {
+        matches!(self, Placement::Striped { layout, .. } if layout.is_spread(end))
+    }
 }
 
 /// Attributes that a new object gets.
@@ -138,6 +145,15 @@ pub trait MetadataService: Send + Sync {
     fn sync(&self) -> Result<()>;
 }
 
+/// On which servers there may be something of a striped file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// On that of its first stripe, and on no other: nobody has said that he writes beyond that ([`Stub::will_change`]).
+    First,
+    /// On any of them.
+    Any,
+}
+
 /// An open regular file at the metadata service. Dropping the last one closes it; a file without a name goes then.
 pub trait Stub: Send + Sync {
     /// Where the content is. It changes only while the file is empty.
@@ -158,9 +174,12 @@ pub trait Stub: Send + Sync {
     }
     /// Content of a striped file was read: for the access time.
     fn was_read(&self) -> Result<()>;
-    /// Content of a striped file is about to be written, allocated or punched. Before the first such change through this
-    /// opening at the latest.
-    fn will_change(&self) {}
+    /// Content of a striped file is about to be written, allocated or punched, up to `end` at most. Whoever does that beyond the
+    /// first stripe has said so before, once for each opening; if he could not, the content is not to be changed.
+    fn will_change(&self, end: u64) -> Result<()> {
+        let _ = end;
+        Ok(())
+    }
     /// Content of a striped file up to `end` was written: the file is at least that long afterwards and its times
     /// are new.
     fn was_written(&self, end: u64) -> Result<()>;
@@ -172,10 +191,11 @@ pub trait Stub: Send + Sync {
     }
     /// Takes the set-user-id bit away, and the set-group-id bit of an executable.
     fn drop_suid_sgid(&self) -> Result<()>;
-    /// Length, times and attributes, and the content if it is inline, are on disk afterwards.
-    fn sync(&self, data_only: bool) -> Result<()>;
+    /// Length, times and attributes, and the content if it is inline, are on disk afterwards. Says where striped content was when
+    /// this was asked for, whoever wrote it.
+    fn sync(&self, data_only: bool) -> Result<Spread>;
     /// Begins a sync, if that takes no wait; as [`Share::begin_sync`](crate::Share::begin_sync).
-    fn begin_sync(&self, data_only: bool) -> Option<EndOfSync<'_>> {
+    fn begin_sync(&self, data_only: bool) -> Option<End<'_, Spread>> {
         let _ = data_only;
         None
     }

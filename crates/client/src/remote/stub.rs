@@ -11,9 +11,9 @@ use super::held::Life;
 use super::home::Home;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::showings::Quiet;
-use super::unsynced::Unsynced;
+use super::unsynced::{Covered, Unsynced};
 use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
-use forebay_wire::{EndOfSync, FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Stub};
+use forebay_wire::{End, FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Spread, Stub};
 use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -27,6 +27,9 @@ pub(crate) struct RemoteStub {
     quiet: Quiet,
     /// Striped content may have been changed through it.
     wrote: AtomicBool,
+    /// The server knows that it may have been changed beyond the first stripe. It need not be told again when it is started anew:
+    /// of files that were open before it takes that for granted.
+    spreads: AtomicBool,
     unsynced: Unsynced,
 }
 
@@ -42,6 +45,7 @@ impl RemoteStub {
             placement: opened.placement,
             quiet: Quiet::default(),
             wrote: AtomicBool::new(false),
+            spreads: AtomicBool::new(false),
             unsynced: Unsynced::default(),
         }
     }
@@ -90,6 +94,12 @@ impl RemoteStub {
         let Ok(attr) = self.home.ask_attr(&MetadataRequest::GetAttr { ino: self.ino }) else { return false };
         quiet.was_given(before, attr.valid_ms);
         quiet.holds(self.ino, validity)
+    }
+
+    fn synced(&self, covered: Covered, reply: &Reply, life: Life) -> Result<Spread> {
+        let Reply::Synced { is_spread } = *reply else { return Err(NOT_UNDERSTOOD) };
+        self.unsynced.synced(covered, life)?;
+        Ok(if is_spread { Spread::Any } else { Spread::First })
     }
 
     fn order(&self, request: &MetadataRequest) -> Result<()> {
@@ -144,11 +154,17 @@ impl Stub for RemoteStub {
         Ok(())
     }
 
-    fn will_change(&self) {
+    fn will_change(&self, end: u64) -> Result<()> {
         // Looked at first: writers on several processors would take the line from each other with every write.
         if !self.wrote.load(Relaxed) {
             self.wrote.store(true, Relaxed);
         }
+        if self.placement.is_spread(end) && !self.spreads.load(Relaxed) {
+            self.order(&MetadataRequest::Spreads { handle: self.handle })?;
+            // Afterwards: whoever finds it set may write at once.
+            self.spreads.store(true, Relaxed);
+        }
+        Ok(())
     }
 
     fn was_written(&self, _end: u64) -> Result<()> {
@@ -169,21 +185,20 @@ impl Stub for RemoteStub {
         self.order(&MetadataRequest::DropSetId { handle: self.handle })
     }
 
-    fn sync(&self, data_only: bool) -> Result<()> {
+    fn sync(&self, data_only: bool) -> Result<Spread> {
         let covered = self.unsynced.sync_begins();
         let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
         let (reply, life) = self.ask_in(&request, &[], &mut Sink::Nothing)?;
-        done(reply)?;
-        self.unsynced.synced(covered, life)
+        self.synced(covered, &reply, life)
     }
 
-    fn begin_sync(&self, data_only: bool) -> Option<EndOfSync<'_>> {
+    fn begin_sync(&self, data_only: bool) -> Option<End<'_, Spread>> {
         let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
         let covered = self.unsynced.sync_begins();
         let begun = self.home.link.begin(Ask::Metadata(&request))?;
         // A server that does not know the handle was started anew: it is asked again, after the file was claimed.
         Some(Box::new(move || match begun.end()? {
-            Ok((reply, life)) => Some(done(reply).and_then(|()| self.unsynced.synced(covered, life))),
+            Ok((reply, life)) => Some(self.synced(covered, &reply, life)),
             Err(FsError::BadHandle) => None,
             Err(error) => Some(Err(error)),
         }))

@@ -122,7 +122,7 @@ impl Volume {
     pub fn fsync(&self, handle: Handle, data_only: bool) -> Result<()> {
         let open = self.handles.file(handle)?;
         match &*open.file.together() {
-            Body::Inline => open.stub.sync(data_only),
+            Body::Inline => open.stub.sync(data_only).map(drop),
             Body::Striped(striped) => striped.sync(&*open.stub, data_only),
         }
     }
@@ -275,7 +275,7 @@ fn write_content(open: &OpenFile, offset: u64, data: &[u8]) -> Result<usize> {
     match &*open.file.together() {
         Body::Inline => open.stub.write(offset, data),
         Body::Striped(striped) => {
-            open.stub.will_change();
+            open.stub.will_change(offset + data.len() as u64)?;
             let done = striped.write(offset, data)?;
             open.stub.was_written(offset + done as u64)?;
             Ok(done)
@@ -296,7 +296,7 @@ fn fallocate_content(
             if !is_offered(mode) {
                 return Err(FsError::Unsupported);
             }
-            stub.will_change();
+            stub.will_change(range.end)?;
             striped.fallocate(range.clone(), mode, stub.size()?, is_shared)?;
             if mode.contains(FallocateMode::KEEP_SIZE) {
                 stub.was_changed()

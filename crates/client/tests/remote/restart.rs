@@ -67,6 +67,29 @@ fn who_was_written_down_and_not_answered_is_not_awaited_when_it_is_there() {
     }
 }
 
+/// Who said before the server was started anew that he writes beyond the first stripe does not say it again.
+#[test]
+fn what_is_written_elsewhere_is_known_after_a_restart() {
+    let mut served = Served::with(Shape::striped(), 1, Duration::from_secs(30));
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let (attr, opened) = create(&a, Ino::ROOT, "file");
+    write_all(&a, opened.handle, 0, &pattern(1, 4096));
+    let seen = b.lookup(me(), Ino::ROOT, OsStr::new("file")).unwrap();
+    let other = b.open(me(), seen.ino, OpenFlags::READ_WRITE).unwrap();
+    assert_eq!(seen.size, 4096);
+    write_all(&a, opened.handle, 4096, b"elsewhere");
+    assert_eq!(b.getattr(seen.ino, None).unwrap().size, 4105);
+    served.restart(1);
+    assert_eq!(b.getattr(seen.ino, None).unwrap().size, 4105, "it is open there again");
+    write_all(&a, opened.handle, 4105, b", again");
+    assert_eq!(b.getattr(seen.ino, None).unwrap().size, 4112);
+    a.release(opened.handle).unwrap();
+    b.fsync(other.handle, true).unwrap();
+    b.release(other.handle).unwrap();
+    assert_eq!(a.getattr(attr.ino, None).unwrap().size, 4112);
+}
+
 #[test]
 fn locks_are_kept_over_a_restart_and_nobody_gets_them_meanwhile() {
     let mut served = Served::with(Shape::inline(), 0, Duration::from_secs(20));

@@ -17,7 +17,7 @@ use super::stub::LocalStub;
 use crate::deeds::Deed;
 use crate::host::host;
 use forebay_model::layout::Layout;
-use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Stub, Timestamp};
+use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Spread, Stub, Timestamp};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
@@ -104,7 +104,9 @@ impl LocalStub {
                 live.base = Some(self.reach(file, &layout)?);
             }
             self.tree().table().set_blocks(self.number(), None);
-            live.is_told = self.striped().is_some_and(|(file, _)| self.tree().is_told(file));
+            let told = self.striped().map_or(Slots::Any, |(file, _)| self.tree().told(file));
+            live.is_told = told != Slots::Any;
+            self.is_narrow.store(told == Slots::None || told == Slots::One(0), SeqCst);
         }
         live.writers += 1;
         Ok(())
@@ -125,6 +127,9 @@ impl LocalStub {
         if self.is_nameless() {
             // It goes with the last who has it open; those who read it until then have to ask for its length.
             self.tree().unsettled().add(file);
+            if live.is_told && self.spread() == Spread::First {
+                self.tree().places().settled(file, Slots::One(0));
+            }
             return;
         }
         let reach = self.reach(file, &layout);
@@ -140,7 +145,13 @@ impl LocalStub {
         if self.tree().bare().contains(file) {
             return Ok(Reach::default());
         }
-        self.tree().reach(file, layout)
+        self.tree().reach(file, layout, self.spread())
+    }
+
+    /// Where there may be something of it. Who asks while a client is saying that it will write elsewhere may see the file as it was
+    /// before that: nothing is written there yet.
+    pub(super) fn spread(&self) -> Spread {
+        if self.is_narrow.load(SeqCst) { Spread::First } else { Spread::Any }
     }
 
     /// Gives the stub what the substripe files say.
@@ -171,13 +182,13 @@ impl LocalStub {
         let Some((file, layout)) = self.striped() else { return Ok(None) };
         let tree = self.tree();
         if live.writers > 0 {
-            let reach = tree.reach(file, &layout)?;
+            let reach = tree.reach(file, &layout, self.spread())?;
             return Ok(Some(Now::of(&self.stat()?, &reach, live.base.as_ref())));
         }
         if !tree.unsettled().contains(file) {
             return Ok(None);
         }
-        let reach = tree.reach(file, &layout)?;
+        let reach = tree.reach(file, &layout, self.spread())?;
         if self.is_nameless() {
             return Ok(Some(Now::of(&self.stat()?, &reach, live.base.as_ref())));
         }
@@ -214,7 +225,9 @@ impl LocalStub {
         let mut live = self.live();
         self.look(&mut live)?;
         live.base = match self.striped() {
-            Some((file, layout)) if live.writers > 0 => Some(self.tree().reach(file, &layout)?),
+            Some((file, layout)) if live.writers > 0 => {
+                Some(self.tree().reach(file, &layout, self.spread())?)
+            }
             _ => None,
         };
         change()
@@ -233,10 +246,10 @@ enum Said {
 }
 
 impl Tree {
-    /// Where a file has content was known until now, when somebody opens it for writing.
-    fn is_told(&self, file: FileId) -> bool {
-        let has_place = self.places().end(file) != Slots::Any;
-        self.bare().contains(file) || has_place
+    /// Where a file has content, as far as that is known, when somebody opens it for writing; not any more from then on.
+    fn told(&self, file: FileId) -> Slots {
+        let place = self.places().end(file);
+        if self.bare().contains(file) { Slots::None } else { place }
     }
 
     /// How often a file was settled so far: for [`Tree::refined`].
@@ -267,7 +280,7 @@ impl Tree {
             None if attr.size == 0 => 0,
             None if attr.size <= layout.stripe_size() => self.blocks(attr.size, annotation)?,
             None => {
-                let blocks = self.reach(file, &layout)?.blocks;
+                let blocks = self.reach(file, &layout, Spread::Any)?.blocks;
                 self.table().set_blocks(attr.ino, Some(blocks));
                 blocks
             }
@@ -420,7 +433,11 @@ impl Stub for OpenFile {
         self.stub.was_too_long(end);
     }
 
-    fn sync(&self, data_only: bool) -> Result<()> {
+    fn will_change(&self, end: u64) -> Result<()> {
+        self.stub.will_change(end)
+    }
+
+    fn sync(&self, data_only: bool) -> Result<Spread> {
         self.stub.sync(data_only)
     }
 
@@ -453,3 +470,6 @@ impl Stub for OpenFile {
         self
     }
 }
+
+#[cfg(test)]
+mod tests;

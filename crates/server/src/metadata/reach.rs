@@ -7,6 +7,11 @@
 //! somebody looks at it. After a start, as long as clients of before are awaited, none becomes settled: they may write with
 //! the rights that they had, and close the file, before they come.
 //!
+//! A file is *narrow* while nobody who has it open has said that he writes beyond its first stripe, and it is known that it had
+//! nothing there before: then only the server of that stripe is asked. It is so when it is made, and at an opening when it was settled so
+//! and all who wrote it had said what they did ([`super::places`]); never of what was there before a start. Who says that he
+//! will write elsewhere counts as a writer until that is noted, and has written nothing elsewhere before.
+//!
 //! The order of events when a file is settled, and what a crash after each leaves: the stub's length, the stub's time. A
 //! crash anywhere leaves the file unsettled, with the same answer.
 //!
@@ -17,7 +22,7 @@ use super::Tree;
 use super::places::Slots;
 use crate::recover::end_of;
 use forebay_model::layout::{Layout, Substripe};
-use forebay_wire::{DataService, Extent, FileId, FsError, Result, Timestamp};
+use forebay_wire::{DataService, Extent, FileId, FsError, Result, Spread, Timestamp};
 use std::collections::HashSet;
 
 /// The substripe files of a file, server by server.
@@ -129,9 +134,10 @@ impl Unsettled {
 }
 
 impl Tree {
-    /// Asks every data service of a file; those on other machines at the same time.
-    pub(super) fn reach(&self, file: FileId, layout: &Layout) -> Result<Reach> {
-        let (count, substripes) = (layout.stripe_count(), layout.substripes());
+    /// Asks every data service that may have something of a file; those on other machines at the same time.
+    pub(super) fn reach(&self, file: FileId, layout: &Layout, spread: Spread) -> Result<Reach> {
+        let substripes = layout.substripes();
+        let count = if spread == Spread::First { 1 } else { layout.stripe_count() };
         let servers = (0..count).map(|slot| self.data_of(layout, slot)).collect::<Result<Vec<_>>>()?;
         let begun: Vec<_> = servers.iter().map(|server| server.begin_extents(file, substripes)).collect();
         // What was begun is ended before anything else is asked: nobody holds a connection while he waits for another.

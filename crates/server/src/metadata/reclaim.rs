@@ -217,4 +217,4 @@ impl Tree {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -31,7 +31,9 @@ use super::loan::Lent;
 use crate::content::{Accounting, Content, counted};
 use crate::deeds::{Deed, Reservation};
 use crate::host::host;
-use forebay_wire::{FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Share, Sharing, Stub};
+use forebay_wire::{
+    FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Share, Sharing, Spread, Stub,
+};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
@@ -74,6 +76,8 @@ pub(crate) struct LocalStub {
     nameless: AtomicBool,
     /// What is only known of a file of a shared tree.
     pub(super) live: Mutex<Live>,
+    /// Its content is within the first stripe, as far as anybody said or found who may write it.
+    pub(super) is_narrow: AtomicBool,
     /// Keeps those who write inline content and those who cut it apart, where nobody above does.
     gate: RwLock<()>,
 }
@@ -104,6 +108,7 @@ impl LocalStub {
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
             live: Mutex::default(),
+            is_narrow: AtomicBool::new(false),
             gate: RwLock::new(()),
         })
     }
@@ -419,9 +424,17 @@ impl Stub for LocalStub {
         self.tree.drop_suid_sgid(self.ino)
     }
 
-    fn sync(&self, data_only: bool) -> Result<()> {
+    fn will_change(&self, end: u64) -> Result<()> {
+        if self.placement().is_spread(end) {
+            self.is_narrow.store(false, SeqCst);
+        }
+        Ok(())
+    }
+
+    fn sync(&self, data_only: bool) -> Result<Spread> {
         let cuts = self.sync_cuts();
-        self.sync_itself(data_only).and(cuts)
+        self.sync_itself(data_only).and(cuts)?;
+        Ok(self.spread())
     }
 
     fn backing(&self) -> Option<Arc<OwnedFd>> {

@@ -11,7 +11,8 @@ use forebay_wire::message::{
 };
 use forebay_wire::ticket::Rights;
 use forebay_wire::{
-    Attr, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, Placement, Result, SetAttr, Stub,
+    Attr, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, Placement, Result, SetAttr, Spread,
+    Stub,
 };
 use std::sync::Arc;
 
@@ -273,7 +274,11 @@ pub(crate) fn carry_out(
         R::WasWritten { handle, end: 0 } => writable(handle)?.was_changed().map(done),
         R::WasWritten { handle, end } => writable(handle)?.was_written(end).map(done),
         R::DropSetId { handle } => drop_set_id(asking, handle).map(done),
-        R::SyncFile { handle, data_only } => stub(handle)?.sync(data_only).map(done),
+        R::SyncFile { handle, data_only } => {
+            let spread = stub(handle)?.sync(data_only)?;
+            Ok(Reply::Synced { is_spread: spread != Spread::First }.into())
+        }
+        R::Spreads { handle } => writable(handle)?.will_change(u64::MAX).map(done),
         R::ReadInline { handle, offset, length } => {
             let stub = stub(handle)?;
             let length = length as usize;

@@ -168,7 +168,7 @@ messages! {
         WasWritten = 0x011b { handle: u64, end: u64, },
         /// Takes the set-id bits away. Reply: `Done`.
         DropSetId = 0x011c { handle: u64, },
-        /// Length, times and attributes, and inline content, are on disk. Reply: `Done`.
+        /// Length, times and attributes, and inline content, are on disk. Reply: `Synced`.
         SyncFile = 0x011d { handle: u64, data_only: bool, },
         /// Inline content. Reply: `Bytes`, short only at the end.
         ReadInline = 0x011e { handle: u64, offset: u64, length: u32, },
@@ -215,6 +215,9 @@ messages! {
         Report = 0x0131 { moved: Moved, },
         /// A write that would have made an open file longer than the limit was refused by the client. Reply: `Done`.
         TooLong = 0x0132 { handle: u64, end: u64, },
+        /// Striped content beyond the first stripe is going to be written, allocated or punched through an open file; before
+        /// the first time. Reply: `Done`.
+        Spreads = 0x0133 { handle: u64, },
     }
 }
 

@@ -115,6 +115,9 @@ messages! {
         Unsupported = 0x8015 { kind: u16, },
         /// What was sent makes no sense; the connection ends.
         Malformed = 0x8016 { text: String, },
+        /// An open file is on disk, but for its striped content. `is_spread`: there may be some of that beyond the first stripe, on
+        /// any server.
+        Synced = 0x8018 { is_spread: bool, },
     }
 }
 

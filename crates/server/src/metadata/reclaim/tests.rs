@@ -13,10 +13,10 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-const SERVERS: u32 = 2;
-const STRIPE_BYTES: u64 = 4096;
+pub(crate) const SERVERS: u32 = 2;
+pub(crate) const STRIPE_BYTES: u64 = 4096;
 
-fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
+pub(crate) fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
     let nodes = [0, 1].map(|position| {
         let root = directory.join(position.to_string());
         let space = SpaceRule::Hard;
