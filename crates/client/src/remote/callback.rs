@@ -5,6 +5,7 @@
 
 use super::connection::{Broken, Connection};
 use super::home::Home;
+use super::locks;
 use forebay_wire::message::{CallbackRequest, Changed, ConnectionKind, MetadataRequest, Reply};
 use forebay_wire::{Ino, WaitId};
 use std::ffi::OsStr;
@@ -64,7 +65,7 @@ fn serve(connection: &mut Connection, home: &Home, observer: &Observer) -> Resul
         let header = connection.hear()?;
         let reply = match CallbackRequest::decode(header.kind, connection.request_body()) {
             Ok(request) => {
-                carry_out(request, home, observer);
+                carry_out(request, home, observer)?;
                 Reply::Done
             }
             Err(forebay_wire::message::DecodeError::UnknownKind { kind }) => Reply::Unsupported { kind },
@@ -74,7 +75,8 @@ fn serve(connection: &mut Connection, home: &Home, observer: &Observer) -> Resul
     }
 }
 
-fn carry_out(request: CallbackRequest, home: &Home, observer: &Observer) {
+/// An error ends the connection, and the next one begins with the same message.
+fn carry_out(request: CallbackRequest, home: &Home, observer: &Observer) -> Result<(), Broken> {
     match request {
         CallbackRequest::Invalidate { items } => {
             for item in &items {
@@ -88,7 +90,12 @@ fn carry_out(request: CallbackRequest, home: &Home, observer: &Observer) {
         }
         CallbackRequest::LockGranted { wait } => answer(home, wait, Ok(())),
         CallbackRequest::LockFailed { wait, error } => answer(home, wait, Err(error)),
+        CallbackRequest::ReturnLocks { ino, number } => {
+            locks::recalled(home, ino, number)
+                .map_err(|_| Broken::from(std::io::Error::other("locks are not returned")))?;
+        }
     }
+    Ok(())
 }
 
 fn answer(home: &Home, wait: WaitId, answer: forebay_wire::Result<()>) {

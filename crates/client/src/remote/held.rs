@@ -48,6 +48,21 @@ pub(crate) struct Life {
     pub(crate) incarnation: u64,
 }
 
+/// Locks of one file that are decided about here, at most, and about so many more than one request can add.
+pub(crate) const LOCKS_OF_FILE_HERE_MAX: usize = 256;
+/// Locks on all files beyond which none is taken here, and files with locks.
+const LOCKS_HERE_MAX: usize = 4096;
+const FILES_HERE_MAX: usize = 64;
+
+/// What came of a lock that was to be taken without asking the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Here {
+    Taken,
+    /// Another owner's is in the way.
+    InTheWay,
+    TooMany,
+}
+
 #[derive(Default)]
 struct Inner {
     /// The life that knows what is held here.
@@ -265,6 +280,35 @@ impl Held {
         let locks = inner.locks.entry(request.file).or_default();
         take_out(locks, request.owner, request.scope);
         locks.push(*request);
+    }
+
+    /// Takes a lock of a file whose locks are all held here.
+    pub(crate) fn lock_here(&self, request: &LockRequest) -> Here {
+        let mut inner = self.lock();
+        let has_many = inner.locks.len() > FILES_HERE_MAX
+            || inner.locks.values().map(Vec::len).sum::<usize>() > LOCKS_HERE_MAX;
+        let of_file = inner.locks.get(&request.file).map_or(&[][..], Vec::as_slice);
+        let is_in_the_way = |held: &LockRequest| {
+            held.owner != request.owner
+                && held.scope.family() == request.scope.family()
+                && held.scope.range().overlaps(request.scope.range())
+                && held.kind.conflicts_with(request.kind)
+        };
+        if has_many || of_file.len() >= LOCKS_OF_FILE_HERE_MAX {
+            return Here::TooMany;
+        }
+        if of_file.iter().any(is_in_the_way) {
+            return Here::InTheWay;
+        }
+        let locks = inner.locks.entry(request.file).or_default();
+        take_out(locks, request.owner, request.scope);
+        locks.push(*request);
+        Here::Taken
+    }
+
+    /// All locks of a file that are held.
+    pub(crate) fn locks_of(&self, file: Ino) -> Vec<LockRequest> {
+        self.lock().locks.get(&file).cloned().unwrap_or_default()
     }
 
     /// A lock was given up.

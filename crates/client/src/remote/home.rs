@@ -11,6 +11,7 @@
 use super::ahead::Ahead;
 use super::connection::{Broken, Connection, Sink};
 use super::credentials::Groups;
+use super::entrusted::Entrusted;
 use super::fresh::Fresh;
 use super::held::{Held, Life, OpenedFile};
 use super::lacking::Lacking;
@@ -46,6 +47,7 @@ pub(crate) struct Home {
     pub(crate) showings: Showings,
     pub(crate) groups: Groups,
     pub(crate) waiting: Arc<Waiting>,
+    pub(crate) entrusted: Arc<Entrusted>,
     pub(crate) max_file_size: u64,
 }
 
@@ -54,6 +56,7 @@ pub(crate) struct Rejoining {
     pub(crate) held: Arc<Held>,
     pub(crate) tickets: Arc<Tickets>,
     pub(crate) waiting: Arc<Waiting>,
+    pub(crate) entrusted: Arc<Entrusted>,
     /// Count of the claims' slot. Held while claims are made: one thread makes them.
     pub(crate) sequence: Mutex<u64>,
 }
@@ -72,6 +75,8 @@ impl Rejoin for Rejoining {
             }
             Some(_) => {}
         }
+        // Before anything is claimed: locks that were decided about here are claimed too.
+        self.entrusted.is_over();
         let before = self.held.life();
         let claimed = self.claim(connection, life, &mut sequence);
         match claimed {

@@ -19,6 +19,7 @@ mod data;
 mod description;
 mod direct;
 mod directory;
+mod entrusted;
 mod error;
 mod fresh;
 mod held;
@@ -94,12 +95,13 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
     }
     let session = Session::new(description.clone(), Role::Client)?;
     let held = Arc::default();
-    let (tickets, waiting) = (Arc::default(), Arc::default());
+    let (tickets, waiting, entrusted) = (Arc::default(), Arc::default(), Arc::default());
     let link = Link::new(session.clone(), description.home, ConnectionKind::Metadata, METADATA_LANES);
     link.set_rejoin(Arc::new(Rejoining {
         held: Arc::clone(&held),
         tickets: Arc::clone(&tickets),
         waiting: Arc::clone(&waiting),
+        entrusted: Arc::clone(&entrusted),
         sequence: Mutex::new(0),
     }));
     let terms = first_connection(&link, &session)?;
@@ -117,6 +119,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         showings: Default::default(),
         groups: Default::default(),
         waiting,
+        entrusted,
         max_file_size: terms.max_file_size,
     });
     let observer = Arc::<Observer>::default();

@@ -6,6 +6,7 @@ mod support;
 
 mod breaking;
 mod direct;
+mod entrusted;
 mod instance;
 mod limits;
 mod locks;

@@ -18,6 +18,8 @@ struct State {
     broken: AtomicU64,
     /// Each connection breaks after so many bytes of the server's; 0: never.
     answers: AtomicU64,
+    /// Bytes that came, both ways.
+    carried: AtomicU64,
     is_over: AtomicBool,
 }
 
@@ -73,6 +75,11 @@ impl Proxy {
         self.state.answers.store(bytes, SeqCst);
     }
 
+    /// Bytes that were carried so far, both ways.
+    pub fn carried(&self) -> u64 {
+        self.state.carried.load(SeqCst)
+    }
+
     /// Connections that were broken.
     pub fn broken(&self) -> u64 {
         self.state.broken.load(SeqCst)
@@ -118,6 +125,7 @@ fn limit(state: &State, from: &TcpStream, is_servers: bool) -> u64 {
 fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
+        state.carried.fetch_add(read as u64, SeqCst);
         let passed = (read as u64).min(left) as usize;
         left -= passed as u64;
         if to.write_all(&buffer[..passed]).is_err() {

@@ -79,6 +79,29 @@ impl LockTable {
         Some(HeldLock { kind: held.kind, range: held.range, pid: held.pid, same_client })
     }
 
+    /// What a client decided by itself while nobody else was let in: it holds these on a file and nothing else. Nobody waits there.
+    pub fn replace(&mut self, session: Session, file: Ino, held: &[LockRequest]) -> Vec<Answer> {
+        for family in [LockFamily::File, LockFamily::Bytes] {
+            self.give_up_all(session, (file, family));
+        }
+        for request in held.iter().filter(|request| request.file == file) {
+            let wanted = Waiting { session, id: RequestId(0), request: *request };
+            if self.is_free(&wanted) {
+                // The limits are larger than what a client may decide about.
+                let _ = self.grant(&wanted);
+            }
+        }
+        self.wake();
+        self.break_circles();
+        std::mem::take(&mut self.answers)
+    }
+
+    /// Somebody waits for a lock of a file.
+    pub fn is_waited_for(&self, file: Ino) -> bool {
+        let waits = |family| self.queue.at_place((file, family), 0).next().is_some();
+        waits(LockFamily::File) || waits(LockFamily::Bytes)
+    }
+
     /// Locks that are held.
     pub fn held(&self) -> usize {
         self.files.values().map(FileLocks::len).sum()

@@ -10,19 +10,20 @@
 //! out of the list; what was done for it is forgotten ([`crate::deeds`]). A crash in between ends all of it, and the next start awaits the session once more.
 
 use super::earlier::Earlier;
+use super::entrusted::Locks;
 use super::grants::{ENDED_AFTER_MS, Grants, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
 use crate::deeds::{Deed, Deeds, SessionDeeds};
-use crate::locks::{self, LockLimits, LockTable};
+use crate::locks::{self, LockLimits};
 use forebay_wire::message::{CallbackRequest, Changed, Once, Reply, SessionId};
 use forebay_wire::ticket::TicketKey;
 use forebay_wire::{FsError, Ino, LockRefusal, MetadataService, Moved, WaitId};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// At the end, the other servers have so long to remove what is not needed any more.
@@ -77,15 +78,17 @@ pub(crate) struct Home {
     earlier: Earlier,
     /// What was done for clients, where they are awaited after a start.
     deeds: Option<Deeds>,
-    terms: Terms,
+    pub(super) terms: Terms,
     members: Mutex<Members>,
     grants: Mutex<Grants>,
-    locks: Mutex<LockTable>,
+    locks: Mutex<Locks>,
+    /// Locks that were entrusted to a session are its no more.
+    pub(super) returned: Condvar,
     lock_requests: AtomicU64,
     epoch: Instant,
     is_closing: AtomicBool,
     /// There is one session, or none.
-    is_alone: AtomicBool,
+    pub(super) is_alone: AtomicBool,
     claims_are_over: AtomicBool,
 }
 
@@ -107,7 +110,8 @@ impl Home {
             terms,
             members: Mutex::default(),
             grants: Mutex::new(Grants::new()),
-            locks: Mutex::new(LockTable::new(terms.locks)),
+            locks: Mutex::new(Locks::new(terms.locks)),
+            returned: Condvar::new(),
             lock_requests: AtomicU64::new(NOT_WAITING),
             epoch,
             is_closing: AtomicBool::new(false),
@@ -122,6 +126,10 @@ impl Home {
 
     fn grants(&self) -> MutexGuard<'_, Grants> {
         self.grants.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn locks(&self) -> MutexGuard<'_, Locks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Milliseconds since the start.
@@ -219,6 +227,7 @@ impl Home {
     /// The end is near: what is asked from now on, or under way, gets no answer from here.
     pub(crate) fn answer_nobody(&self) {
         self.is_closing.store(true, SeqCst);
+        self.returned.notify_all();
         self.hosted.metadata.finish_removals(REMOVED_WITHIN);
     }
 
@@ -308,7 +317,7 @@ impl Home {
         members.by_id.values().map(|member| (member.session.clone(), member.connections > 0)).collect()
     }
 
-    fn session(&self, number: locks::Session) -> Option<Arc<Session>> {
+    pub(super) fn session(&self, number: locks::Session) -> Option<Arc<Session>> {
         let members = self.members();
         let id = members.by_number.get(&number)?;
         members.by_id.get(id).map(|member| member.session.clone())
@@ -458,7 +467,10 @@ impl Home {
             locks::Event::Lock { session, .. } | locks::Event::Unlock { session, .. } => Some(session),
             _ => None,
         };
-        let answers = self.locks.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+        let answers = self.locks().apply(event);
+        if let locks::Event::SessionEnded { .. } = event {
+            self.returned.notify_all();
+        }
         let mut outcome = None;
         for answer in answers {
             let own = Some(answer.session) == asking && Some(answer.id) == asked;
@@ -471,7 +483,7 @@ impl Home {
         outcome
     }
 
-    fn deliver(&self, answer: &locks::Answer) {
+    pub(super) fn deliver(&self, answer: &locks::Answer) {
         let Some(session) = self.session(answer.session) else { return };
         let wait = WaitId(answer.id.0);
         session.outbox.put(match answer.outcome {
@@ -482,14 +494,13 @@ impl Home {
 
     /// A lock that is in the way.
     pub(crate) fn test_lock(&self, session: &Session, request: &forebay_wire::LockRequest) -> Reply {
-        let locks = self.locks.lock().unwrap_or_else(PoisonError::into_inner);
-        Reply::Lock { held: locks.test(session.number, request) }
+        Reply::Lock { held: self.locks().table.test(session.number, request) }
     }
 
     /// Calls a request back; `true` when it waited. No message about it follows.
     pub(crate) fn cancel_lock(&self, session: &Session, wait: WaitId) -> bool {
         let event = locks::Event::Cancel { session: session.number, id: locks::RequestId(wait.0) };
-        let answers = self.locks.lock().unwrap_or_else(PoisonError::into_inner).apply(event);
+        let answers = self.locks().apply(event);
         !answers.is_empty()
     }
 

@@ -22,11 +22,23 @@ pub(crate) fn lock(
         None => asking.home.lock_request(),
     };
     let wait = wait.is_some() && !reclaim;
+    asking.home.await_entrusted(request.file, asking.session)?;
     let event = Event::Lock { session: asking.session.number, id, request, wait };
     match asking.home.ask_locks(event, Some(id)) {
-        Some(outcome) => outcome.map(|()| Reply::Done),
+        Some(outcome) => outcome.map(|()| granted(asking, request.file, reclaim)),
         None => Ok(Reply::LockWaits),
     }
+}
+
+fn granted(asking: &Asking<'_>, file: Ino, reclaim: bool) -> Reply {
+    let entrusted = (!reclaim).then(|| asking.home.entrust(file, asking.session)).flatten();
+    entrusted.map_or(Reply::Done, |(number, valid_ms)| Reply::Entrusted { number, valid_ms })
+}
+
+/// A lock that is in the way, whoever decides about it.
+pub(crate) fn test(asking: &Asking<'_>, request: &LockRequest) -> Result<Reply> {
+    asking.home.await_entrusted(request.file, asking.session)?;
+    Ok(asking.home.test_lock(asking.session, request))
 }
 
 pub(crate) fn unlock(asking: &Asking<'_>, file: Ino, owner: LockOwner, scope: LockScope) -> Result<()> {

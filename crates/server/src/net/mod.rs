@@ -22,6 +22,7 @@
 mod callback;
 mod data;
 mod earlier;
+mod entrusted;
 mod files;
 mod frame;
 mod grants;

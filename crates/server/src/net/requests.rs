@@ -137,7 +137,7 @@ impl Asking<'_> {
                     removed => removed.map(done),
                 }
             }
-            R::GetLock { request } => Ok(self.home.test_lock(self.session, &request).into()),
+            R::GetLock { request } => locking::test(self, &request).map(Answer::from),
             R::SetLock { request, wait, reclaim } => {
                 locking::lock(self, request, wait, reclaim).map(Answer::from)
             }
@@ -147,6 +147,10 @@ impl Asking<'_> {
             }
             R::ReleaseLocks { ino, owner, family } => {
                 locking::owner_closed(self, ino, owner, family);
+                Ok(done(()))
+            }
+            R::ReturnLocks { ino, number, held } => {
+                self.home.return_locks(ino, self.session, number, held);
                 Ok(done(()))
             }
             R::GiveBack => Ok(Reply::Flag { value: tree.give_back() }.into()),

@@ -61,5 +61,7 @@ messages! {
         LockGranted = 0x0302 { wait: WaitId, },
         /// A lock that was waited for is refused after all.
         LockFailed = 0x0303 { wait: WaitId, error: FsError, },
+        /// Another client asks for locks of a file: send `ReturnLocks` before you answer.
+        ReturnLocks = 0x0304 { ino: Ino, number: u64, },
     }
 }

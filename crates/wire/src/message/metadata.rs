@@ -87,6 +87,11 @@ impl Item for Closed {
     const MOST: usize = 1024;
 }
 
+impl Item for LockRequest {
+    const LIST: &'static str = "locks";
+    const MOST: usize = 1024;
+}
+
 impl Item for Claim {
     const LIST: &'static str = "claimed references";
     const MOST: usize = 1024;
@@ -185,7 +190,7 @@ messages! {
         /// A lock that is in the way. Reply: `Lock`.
         GetLock = 0x0124 { request: LockRequest, },
         /// Takes a lock. With a number it may wait: the reply then is `LockWaits`, and `LockGranted` or `LockFailed` comes on
-        /// the callback connection. `reclaim`: it was held before the server was started again. Reply: `Done` or
+        /// the callback connection. `reclaim`: it was held before the server was started again. Reply: `Done`, `Entrusted` or
         /// `LockWaits`.
         SetLock = 0x0125 { request: LockRequest, wait: Option<WaitId>, reclaim: bool, },
         /// Gives up what an owner holds within a scope. Reply: `Done`.
@@ -218,6 +223,9 @@ messages! {
         /// Striped content beyond the first stripe is going to be written, allocated or punched through an open file; before
         /// the first time. Reply: `Done`.
         Spreads = 0x0133 { handle: u64, },
+        /// The locks of a file, which were entrusted to the session under this number, are the server's again. `held`: those of the
+        /// session as they are now; none: it has decided about none. Reply: `Done`, also if they were not entrusted so.
+        ReturnLocks = 0x0134 { ino: Ino, number: u64, held: Option<Vec<LockRequest>>, },
     }
 }
 
@@ -227,6 +235,7 @@ impl MetadataRequest {
         const ONCE: &[u16] = &[
             0x0101, 0x0102, 0x0104, 0x0106, 0x0107, 0x0108, 0x0109, 0x010a, 0x010b, 0x010c, 0x010d, 0x010e,
             0x0110, 0x0111, 0x0115, 0x0117, 0x0119, 0x011f, 0x0120, 0x0121, 0x0123, 0x0125, 0x0126, 0x0128,
+            0x0134,
         ];
         ONCE.binary_search(&kind).is_ok()
     }

@@ -118,6 +118,9 @@ messages! {
         /// An open file is on disk, but for its striped content. `is_spread`: there may be some of that beyond the first stripe, on
         /// any server.
         Synced = 0x8018 { is_spread: bool, },
+        /// The lock was taken, and for so long from the asking the client decides by itself about locks of the file, until it gives
+        /// that back under this number.
+        Entrusted = 0x8019 { number: u64, valid_ms: u32, },
     }
 }
 

@@ -10,9 +10,15 @@ use forebay_client::remote::attach;
 use forebay_wire::{FsError, Ino};
 use std::ffi::OsStr;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// What a client says when it has done all.
 pub const DONE: &str = "done";
+
+/// Who comes adds to what others have locked.
+const FIRST_ADDITIONS: u64 = 3;
+/// Each client comes so much later than the one before, at most, in nanoseconds.
+const LATER_NS_MAX: u64 = 400_000_000;
 
 /// What a client is to do.
 #[derive(Clone)]
@@ -58,6 +64,8 @@ pub fn own_directory(volume: &Volume, number: usize) -> Ino {
 }
 
 fn work(task: &Task) {
+    // So that some are alone for a while, first or last.
+    std::thread::sleep(Duration::from_nanos(machine::below(1 + task.number as u64 * LATER_NS_MAX)));
     let attached = attach(&task.map.description()).expect("attached");
     let shown = Arc::<Shown>::default();
     attached.set_notices(shown.clone());
@@ -86,6 +94,7 @@ fn together(task: &Task, volume: &Volume, shown: Arc<Shown>, expected: &Expected
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let mut partner = Partner::new(task.number, volume, shared.clone(), shown);
+            (0..FIRST_ADDITIONS).for_each(|_| partner.add());
             (0..task.steps).for_each(|_| partner.step());
         });
         let mut worker = Worker::new(volume, directory, expected.clone());

@@ -133,8 +133,8 @@ impl<'a> Partner<'a> {
     pub fn step(&mut self) {
         match machine::below(10) {
             0..3 => self.log(),
-            3..5 => self.add(),
-            5..7 => self.write_board(),
+            3..6 => self.add(),
+            6..7 => self.write_board(),
             7..9 => self.look_at_board(),
             _ => self.race(),
         }
@@ -152,7 +152,8 @@ impl<'a> Partner<'a> {
         close(self.volume, file);
     }
 
-    fn add(&mut self) {
+    /// Adds to the counter that all have.
+    pub fn add(&mut self) {
         machine::note(|| "add".to_owned());
         let file = opened(self.volume, "counter");
         let locks = self.volume.locks().expect("locks");
