@@ -34,6 +34,7 @@ mod file_server;
 mod fragments;
 mod left_mounts;
 mod log_file;
+mod mount_place;
 mod mounts;
 mod node;
 mod records;

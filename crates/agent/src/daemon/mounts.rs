@@ -1,6 +1,7 @@
 //! Mounts of activations on this node: a process each.
 //!
-//! Order of events in mounting: `instance.toml`, `token` - `mount.json` - mount point - process, which attaches and mounts. In
+//! Order of events in mounting: `instance.toml`, `token` - the way to the mount point is judged ([`super::mount_place`]) -
+//! `mount.json` - mount point - process, which attaches and mounts. In
 //! unmounting: who is in the way is ended or left ([`super::evict`]) - the mount leaves the tree - the process gives back what it
 //! holds and ends - mount point - directory. After a crash at any point the directory says what was to be where, and doing it
 //! again, or unmounting, finds the rest. Mounting what is mounted tells the process to read `instance.toml` again (SIGHUP): where
@@ -12,6 +13,7 @@ use super::error::TaskError;
 use super::evict;
 use super::left_mounts;
 use super::log_file;
+use super::mount_place;
 use super::state::{self, State};
 use super::tail::Tail;
 use super::targets;
@@ -88,9 +90,11 @@ impl Mounts<'_> {
             // Its servers may be somewhere else now.
             return Ok(lifelock::signal(&self.lock(activation), Signal::HUP)?);
         }
+        mount_place::check_way(&path)?;
         state::write(&directory.join("mount.json"), &record)?;
         self.clear(&record)?;
         mounting::make_mount_point(&path)?;
+        mount_place::check(&path)?;
         worker::start(self.program, Role::Mount, &directory, &directory.join("log"))
     }
 

@@ -234,6 +234,28 @@ fn a_mount_follows_its_servers_to_other_addresses() {
     scene.assert_disks_are_empty();
 }
 
+/// Whoever can exchange a directory on the way chooses what is covered.
+#[test]
+fn nothing_is_mounted_where_others_could_exchange_the_place() {
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let node = scene.node(2);
+    let (target, token) = (scene.striped(INSTANCE), secrets(INSTANCE).token);
+    let theirs = scene.path("theirs");
+    fs::create_dir(&theirs).unwrap();
+    std::os::unix::fs::chown(&theirs, Some(OWNER.0), None).unwrap();
+    let linked = scene.path("linked");
+    std::os::unix::fs::symlink(&theirs, &linked).unwrap();
+    for place in [theirs.join("here"), theirs.join("deep/here"), linked.join("here"), theirs.clone()] {
+        let error = node.mount(ACTIVATION, place.to_str().unwrap(), &target, &token).unwrap_err();
+        assert!(error.sentence().contains("is refused: it belongs to user"), "{place:?}: {error}");
+        node.unmount(ACTIVATION).unwrap();
+        assert!(!place.exists() || place == theirs, "{place:?}");
+    }
+    assert!(theirs.is_dir(), "it was there before");
+    scene.tear_down(INSTANCE);
+}
+
 #[test]
 fn what_stands_at_the_path_is_neither_hidden_nor_removed() {
     let scene = Scene::new(StorageKind::Directory);
