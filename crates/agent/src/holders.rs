@@ -316,8 +316,9 @@ mod tests {
 
     #[test]
     fn mounts_on_it_are_named() {
-        let holders = Holders::of_mount(Path::new("/"));
-        assert!(holders.mounts.contains(&PathBuf::from("/proc")), "{holders:?}");
+        // Not the root: what other tests have mounted may be more than is named.
+        let holders = Holders::of_mount(Path::new("/dev"));
+        assert!(holders.mounts.contains(&PathBuf::from("/dev/pts")), "{holders:?}");
     }
 
     #[test]

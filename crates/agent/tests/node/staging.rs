@@ -225,8 +225,9 @@ fn stage_with_kills(scene: &Scene, task: u64, row: &StageRow, kills: usize) -> (
             if staging.is_finished() {
                 break;
             }
-            leaks::kill_with(&scene.path("state0"), "stage");
+            // Before the kill: afterwards the next process may have finished more already.
             finished = journal(scene);
+            leaks::kill_with(&scene.path("state0"), "stage");
         }
         staging.join().unwrap().unwrap()
     });
