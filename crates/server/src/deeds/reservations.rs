@@ -25,9 +25,18 @@ pub(crate) struct Reservations {
     places: Mutex<Places>,
 }
 
+/// The entry of a file.
+#[derive(Clone, Copy)]
+struct Place {
+    entry: usize,
+    /// How many in this process have it.
+    holders: usize,
+    /// Who wrote it down may be claimed, and has a range that nobody in this process knows of.
+    is_of_earlier_life: bool,
+}
+
 struct Places {
-    /// Entries of files, and how many in this process have them.
-    of: HashMap<Ino, (usize, usize)>,
+    of: HashMap<Ino, Place>,
     free: Vec<usize>,
     /// Files may be claimed that nobody in this process has open.
     is_awaiting: bool,
@@ -43,7 +52,10 @@ impl Reservations {
         for entry in (0..ENTRIES).rev() {
             match page.word(place(entry)) {
                 0 => places.free.push(entry),
-                ino => drop(places.of.insert(Ino(ino), (entry, 0))),
+                ino => {
+                    let place = Place { entry, holders: 0, is_of_earlier_life: true };
+                    places.of.insert(Ino(ino), place);
+                }
             }
         }
         Reservations { page, places: Mutex::new(places) }
@@ -56,17 +68,17 @@ impl Reservations {
     /// The entry of a file that is open, if there is a place for one; with what was reserved before.
     pub(crate) fn of(self: &Arc<Self>, ino: Ino) -> Option<Reservation> {
         let mut places = self.places();
-        let (entry, holders) = match places.of.get(&ino) {
+        let known = match places.of.get(&ino) {
             Some(known) => *known,
             None => {
                 let entry = places.free.pop()?;
                 self.page.set(place(entry) + 1, 0);
                 self.page.set(place(entry), ino.0);
-                (entry, 0)
+                Place { entry, holders: 0, is_of_earlier_life: false }
             }
         };
-        places.of.insert(ino, (entry, holders + 1));
-        Some(Reservation { all: self.clone(), ino, entry })
+        places.of.insert(ino, Place { holders: known.holders + 1, ..known });
+        Some(Reservation { all: self.clone(), ino, entry: known.entry })
     }
 
     /// The same if something was reserved before.
@@ -77,8 +89,8 @@ impl Reservations {
 
     /// A file was cut before the start: what was reserved at its end is behind its end now.
     pub(crate) fn was_cut(&self, ino: Ino) {
-        if let Some((entry, _)) = self.places().of.get(&ino) {
-            self.page.set(place(*entry) + 1, 0);
+        if let Some(known) = self.places().of.get(&ino) {
+            self.page.set(place(known.entry) + 1, 0);
         }
     }
 
@@ -92,9 +104,8 @@ impl Reservations {
     pub(crate) fn claims_are_over(&self, is_open: impl Fn(Ino) -> bool) {
         let mut places = self.places();
         places.is_awaiting = false;
-        let unclaimed = places.of.iter().filter(|(_, (_, holders))| *holders == 0);
-        let unclaimed: Vec<_> =
-            unclaimed.map(|(ino, (entry, _))| (*ino, *entry)).filter(|(ino, _)| !is_open(*ino)).collect();
+        let unclaimed = places.of.iter().filter(|(ino, place)| place.holders == 0 && !is_open(**ino));
+        let unclaimed: Vec<_> = unclaimed.map(|(ino, place)| (*ino, place.entry)).collect();
         unclaimed.into_iter().for_each(|(ino, entry)| self.free(&mut places, ino, entry));
     }
 }
@@ -120,9 +131,12 @@ impl Reservation {
     /// The file is closed. `is_left`: the process ends, and the next one will need it.
     pub(crate) fn closed(self, is_left: bool) {
         let mut places = self.all.places();
-        let Some((_, holders)) = places.of.get_mut(&self.ino) else { return };
-        *holders -= 1;
-        if *holders == 0 && !is_left && !places.is_awaiting {
+        let Some(known) = places.of.get_mut(&self.ino) else { return };
+        known.holders -= 1;
+        let is_unused = known.holders == 0;
+        // Whoever is awaited knows only of what an earlier life has reserved.
+        let is_done = !known.is_of_earlier_life || !places.is_awaiting;
+        if is_unused && is_done && !is_left {
             self.all.free(&mut places, self.ino, self.entry);
         }
     }
@@ -158,6 +172,19 @@ mod tests {
         let last = load();
         last.claims_are_over(|_| false);
         assert!(last.known(Ino(7)).is_none());
+    }
+
+    /// Else what is appended to it next would begin behind an append that had failed, and a hole.
+    #[test]
+    fn a_file_that_is_closed_while_others_are_awaited_has_nothing_reserved() {
+        let directory = tempfile::tempdir().unwrap();
+        let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
+        let all = Arc::new(Reservations::load(Arc::new(page)));
+        let first = all.of(Ino(7)).unwrap();
+        first.set_end(100);
+        first.closed(false);
+        assert!(all.known(Ino(7)).is_none());
+        assert_eq!(all.of(Ino(7)).unwrap().end(), 0);
     }
 
     #[test]
