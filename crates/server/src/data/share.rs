@@ -5,7 +5,8 @@
 //! those who cut, punch or allocate: with several clients nobody else keeps them apart.
 //!
 //! A slot is *dirty* from a write to the sync that covers it, and from the start when the file may hold data that an
-//! earlier, closed share wrote: a sync has to cover that as well. It is *new* from when its name was made to the sync of
+//! earlier, closed share wrote: a sync has to cover that as well. One sync at a time: what is not dirty any more is on the disk when
+//! the sync that has taken it ends, and who is told of a sync must not be told before. It is *new* from when its name was made to the sync of
 //! its directory, which is a sync of its own only where the local file system does not sync the name with the file.
 
 use super::{LocalData, bucket_name, substripe_path};
@@ -18,7 +19,7 @@ use rustix::io::Errno;
 use std::ops::Range;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::sync::{Arc, PoisonError, RwLock, Weak};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, Weak};
 
 enum State {
     /// Nobody looked yet.
@@ -47,6 +48,8 @@ pub(crate) struct LocalShare {
     itself: Weak<LocalShare>,
     file: FileId,
     slots: Box<[Slot]>,
+    /// Held by who syncs, before the lock of any slot.
+    syncing: Mutex<()>,
 }
 
 impl LocalShare {
@@ -60,7 +63,13 @@ impl LocalShare {
             lately_used: AtomicBool::new(false),
         };
         let slots = (0..substripes).map(slot).collect();
-        Arc::new_cyclic(|itself| LocalShare { service, itself: itself.clone(), file, slots })
+        Arc::new_cyclic(|itself| LocalShare {
+            service,
+            itself: itself.clone(),
+            file,
+            slots,
+            syncing: Mutex::new(()),
+        })
     }
 
     fn slot(&self, substripe: u32) -> Result<&Slot> {
@@ -283,6 +292,8 @@ impl Share for LocalShare {
 
     fn sync(&self, data_only: bool) -> Result<()> {
         let service = &*self.service;
+        // What is not dirty any more may not be on the disk yet: who syncs at the same time waits until it is.
+        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         self.start_writing();
         for (substripe, slot) in (0..).zip(self.slots.iter()) {
             if !slot.dirty.swap(false, Relaxed) && !slot.lent.load(Relaxed) {

@@ -72,6 +72,9 @@ pub(crate) struct LocalStub {
     /// Its shares on all servers, if it was cut since the last sync: who cuts it is not told by the servers of its content that a
     /// power cut undid that, so a sync asks them.
     cut: Mutex<Vec<Arc<dyn Share>>>,
+    /// Held by who syncs: what he has taken from the two above may not be on the disk before he is done, and who syncs at the same time
+    /// must not be told before. No other lock is held when it is asked for.
+    syncing: Mutex<()>,
     /// The file has no name any more.
     nameless: AtomicBool,
     /// What is only known of a file of a shared tree.
@@ -105,6 +108,7 @@ impl LocalStub {
             // What was done before it was opened is not known.
             unsynced: AtomicBool::new(true),
             cut: Mutex::default(),
+            syncing: Mutex::default(),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
             live: Mutex::default(),
@@ -432,6 +436,7 @@ impl Stub for LocalStub {
     }
 
     fn sync(&self, data_only: bool) -> Result<Spread> {
+        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
         let cuts = self.sync_cuts();
         self.sync_itself(data_only).and(cuts)?;
         Ok(self.spread())

@@ -9,6 +9,10 @@ use std::ffi::CStr;
 use std::ffi::c_char;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+/// Longest time that a sync waits for its disk, in microseconds.
+const SYNC_US_MAX: u64 = 300;
 
 /// Says which start of the machine this is.
 const BOOT: &CStr = c"/proc/sys/kernel/random/boot_id";
@@ -58,6 +62,10 @@ fn ending(schedule: &mut Schedule) -> Option<Fault> {
 
 /// A call that changes a file; `make` makes it. Results are as the kernel gives them.
 pub(super) fn change(name: &str, number: i64, a: [usize; 6], make: impl FnOnce([usize; 6]) -> i64) -> i64 {
+    if matches!(number, libc::SYS_fsync | libc::SYS_fdatasync) {
+        // The disk takes its time, and others go on meanwhile.
+        std::thread::sleep(Duration::from_micros(super::below(SYNC_US_MAX)));
+    }
     before(&disk::named(name, number, a));
     if let Some(errno) = broken::refuses(number, a) {
         return -i64::from(errno);

@@ -28,6 +28,10 @@ const PIECES: u8 = 12;
 const PIECE: usize = 9000;
 /// So many calls a failing disk takes at most.
 const CALLS: u64 = 12;
+/// So often two sync while a server loses its power.
+const SYNCED_TWICE: u8 = 12;
+/// What two syncs take together, in microseconds.
+const SYNCS_US: u64 = 2000;
 /// Longest time that a server needs to serve.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -42,12 +46,19 @@ pub enum Scene {
     RemoveAndCrash,
     /// The disk of a server of the content fails, and is in order again when its server is started anew.
     DiskFails,
+    /// A file is synced twice at the same time, and a server of its content loses its power meanwhile.
+    SyncTogether,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 4] =
-        [Scene::CutAndCrash, Scene::MakeAndCrash, Scene::RemoveAndCrash, Scene::DiskFails];
+    pub const ALL: [Scene; 5] = [
+        Scene::CutAndCrash,
+        Scene::MakeAndCrash,
+        Scene::RemoveAndCrash,
+        Scene::DiskFails,
+        Scene::SyncTogether,
+    ];
 
     /// The one that is called so.
     pub fn of(name: &str) -> Option<Scene> {
@@ -64,6 +75,7 @@ impl Scene {
             Scene::MakeAndCrash => make_and_crash(&mut site),
             Scene::RemoveAndCrash => remove_and_crash(&mut site),
             Scene::DiskFails => disk_fails(&mut site),
+            Scene::SyncTogether => sync_together(&mut site),
         }
     }
 }
@@ -142,6 +154,62 @@ fn cut_and_crash(site: &mut Site) {
     attached.close();
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
     assert!(left.len() == CUT || left.len() == LENGTH || left.iter().all(|byte| [0, 7].contains(byte)));
+}
+
+/// Whoever is told that a file is synced may rely on it, also while somebody else still syncs it.
+fn sync_together(site: &mut Site) {
+    let (attached, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    let (ino, handle) = made(&volume, directory, "file").expect("made");
+    assert_eq!(volume.write(handle, 0, &[7; LENGTH], false), Ok(LENGTH));
+    client::sync_directory(&volume, directory);
+    client::sync_directory(&volume, Ino::ROOT);
+    // So that both have connections.
+    assert_eq!(both_sync(&volume, handle, || ()), [Ok(()); 2]);
+    for round in 0..SYNCED_TWICE {
+        sync_in_a_power_cut(site, &volume, (ino, handle), round);
+    }
+    let left = read_all(&volume, handle).expect("it can be read");
+    volume.release(handle).expect("closed");
+    volume.forget(ino, 1);
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
+    assert!(content_after_all(site, "file") == left, "what was synced is as it was");
+}
+
+fn sync_in_a_power_cut(site: &mut Site, volume: &Volume, (ino, handle): (Ino, Handle), round: u8) {
+    assert_eq!(volume.write(handle, 0, &[round; LENGTH], false), Ok(LENGTH));
+    let length = if machine::below(2) == 0 { CUT } else { LENGTH };
+    if length == CUT {
+        let cut = SetAttr { size: Some(CUT as u64), ..SetAttr::default() };
+        volume.setattr(me(), ino, Some(handle), &cut).expect("cut");
+    }
+    let answers = both_sync(volume, handle, || {
+        std::thread::sleep(Duration::from_micros(machine::below(SYNCS_US)));
+        site.crash(1);
+        start(site, 1);
+    });
+    machine::note(|| format!("the syncs: {answers:?}"));
+    let left = read_all(volume, handle).expect("it can be read");
+    let is_whole = left == vec![round; length];
+    assert!(is_whole || answers.iter().all(Result::is_err), "{} bytes of {length}", left.len());
+    if answers.iter().any(Result::is_err) {
+        volume.fsync(handle, false).expect("it is told once");
+    }
+}
+
+/// Two sync a file at about the same time; what happens meanwhile, and what they are answered.
+fn both_sync(volume: &Volume, handle: Handle, meanwhile: impl FnOnce()) -> [Result<(), FsError>; 2] {
+    let sync = || {
+        std::thread::sleep(Duration::from_micros(machine::below(SYNCS_US / 4)));
+        volume.fsync(handle, machine::below(2) == 0)
+    };
+    std::thread::scope(|scope| {
+        let both = [scope.spawn(sync), scope.spawn(sync)];
+        meanwhile();
+        both.map(|one| one.join().expect("answered"))
+    })
 }
 
 /// A name whose making failed is not there, whatever the power cut left.
