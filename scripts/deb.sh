@@ -1,11 +1,12 @@
 #!/bin/bash
-# Debian packages: forebay-client (the programs), forebay-controller and forebay-node (services and their configuration).
+# Debian packages: forebay-client (the programs), forebay-controller and forebay-node (services and their configuration), and
+# forebay-dev (development files: the REST interface; there is no C interface yet).
 #
 # usage: scripts/deb.sh [--programs DIRECTORY] [--output DIRECTORY]
 #
 # Takes the four programs from --programs (default target/release) and writes one .deb for each package to --output (default
 # target/deb), without root. The version is that of Cargo.toml; packages of the same sources and programs are the same, byte for
-# byte. There is no package of development files yet, because there is no C interface to develop with.
+# byte.
 #
 # Whoever gives packages to others names himself in FOREBAY_MAINTAINER ('Name <address>'); without it they are nobody's.
 #
@@ -29,7 +30,7 @@ fail() {
 }
 
 usage() {
-    sed -n '4s/^# //p' "${BASH_SOURCE[0]}" >&2
+    sed -n '5s/^# //p' "${BASH_SOURCE[0]}" >&2
     exit 2
 }
 
@@ -148,6 +149,16 @@ client() {
     finish
 }
 
+development() {
+    begin forebay-dev
+    put 0644 "$root/docs/openapi.json" /usr/share/forebay/openapi.json
+    for page in SEMANTICS.md dw_wlm_cli.md dwcli.md dwstat.md glossary.md; do
+        put 0644 "$root/docs/$page" "/usr/share/doc/forebay-dev/$page"
+    done
+    control
+    finish
+}
+
 # service PACKAGE UNIT STATE CONFIGURATION...
 service() {
     local unit=$2 state=$3 file
@@ -171,3 +182,4 @@ programs=$(cd "$programs" && pwd)
 client
 service forebay-controller forebay-controller.service /var/lib/forebay/controller controller.toml client.toml
 service forebay-node forebay-agent.service /var/lib/forebay/agent agent.toml
+development

@@ -17,7 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROGRAMS = ("forebay", "dwstat", "dwcli", "dw_wlm_cli")
-PACKAGES = ("forebay-client", "forebay-controller", "forebay-node")
+PACKAGES = ("forebay-client", "forebay-controller", "forebay-dev", "forebay-node")
 SERVICES = {
     "forebay-controller": ("forebay-controller.service", "/var/lib/forebay/controller"),
     "forebay-node": ("forebay-agent.service", "/var/lib/forebay/agent"),
@@ -137,6 +137,11 @@ class Contents(Packages):
         for link in ("dw_wlm/default/bin/dw_wlm_cli", "dws/default/bin/dwstat", "dws/default/bin/dwcli"):
             self.assertTrue(listing[f"./opt/cray/{link}"][2].endswith(f" -> /usr/bin/{Path(link).name}"))
 
+    def test_developers_get_the_interface_on_every_machine(self):
+        self.assertEqual(self.field("forebay-dev", "Architecture"), "all")
+        interface = self.trees["forebay-dev"] / "usr/share/forebay/openapi.json"
+        self.assertEqual(interface.read_bytes(), (ROOT / "docs/openapi.json").read_bytes())
+
     def test_no_file_is_in_two_packages(self):
         seen = {}
         for package in PACKAGES:
@@ -146,7 +151,7 @@ class Contents(Packages):
                     seen[path] = package
 
     def test_what_is_below_etc_is_a_configuration_file_of_dpkg(self):
-        wanted = {"forebay-controller": ["client.toml", "controller.toml"], "forebay-node": ["agent.toml"], "forebay-client": []}
+        wanted = {"forebay-controller": ["client.toml", "controller.toml"], "forebay-node": ["agent.toml"], "forebay-client": [], "forebay-dev": []}
         for package, names in wanted.items():
             in_etc = [path[1:] for path, entry in self.listing(package).items() if path.startswith("./etc/") and entry[0][0] == "-"]
             listed = self.trees[package] / "DEBIAN/conffiles"
