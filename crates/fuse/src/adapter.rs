@@ -211,8 +211,8 @@ impl Handler for Adapter {
         reply.refuse(Errno::OPNOTSUPP);
     }
 
-    fn read(&self, context: &Context, read: &Read, reply: DataReply<'_>) {
-        data::read(self, context, read, reply);
+    fn read(&self, _: &Context, read: &Read, reply: DataReply<'_>) {
+        data::read(self, read, reply);
     }
 
     fn write(&self, context: &Context, write: &Write<'_>, reply: WrittenReply) {

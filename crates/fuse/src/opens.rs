@@ -7,14 +7,11 @@
 //!   fail reads.
 //! - Every handle given to the kernel is in the table until its release. The kernel drops releases that are still
 //!   queued when it unmounts, so what is left at the end is taken out by [`Opens::drain`] and released then.
-//! - What is mapped of a file to answer reads of it goes with its last release: an unlinked file holds no space longer
-//!   than it is open.
 //!
 //! One lock, held for table work and the registration (a few microseconds), never while the volume is called.
 
 use crate::backing::Passed;
 use forebay_client::Handle;
-use forebay_fusedev::Views;
 use forebay_wire::Ino;
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -34,7 +31,6 @@ struct OpenFile {
     handles: Vec<Handle>,
     /// One of the opens, perhaps released already, was for writing.
     for_writing: bool,
-    views: Arc<Views>,
 }
 
 /// The table.
@@ -69,8 +65,7 @@ impl Opens {
             }
             Entry::Vacant(free) => {
                 let served = register();
-                let (handles, views) = (vec![handle], Arc::default());
-                free.insert(OpenFile { served: served.clone(), handles, for_writing, views });
+                free.insert(OpenFile { served: served.clone(), handles: vec![handle], for_writing });
                 served
             }
         }
@@ -87,11 +82,6 @@ impl Opens {
         files.get(&ino).is_some_and(|open| open.for_writing && matches!(open.served, Served::ByBacking(_)))
     }
 
-    /// What is mapped of an open file; nothing, of one that is not open.
-    pub(crate) fn views(&self, ino: Ino) -> Arc<Views> {
-        locked(&self.files).get(&ino).map(|open| open.views.clone()).unwrap_or_default()
-    }
-
     /// Forgets a handle; `false` when it was not in the table.
     pub(crate) fn remove(&self, ino: Ino, handle: Handle) -> bool {
         let mut table = locked(&self.files);
@@ -101,7 +91,7 @@ impl Opens {
         handles.swap_remove(at);
         let last = handles.is_empty().then(|| open.remove());
         drop(table);
-        drop(last); // gives the registration back, and unmaps, outside the lock
+        drop(last); // gives the registration back outside the lock
         true
     }
 

@@ -43,7 +43,7 @@ fn a_read_sees_no_half_of_a_write() {
     let fragments: Vec<_> = (0..4).map(|n| image.fragment().join(n.to_string())).collect();
     fragments.iter().for_each(|fragment| std::fs::create_dir(fragment).unwrap());
     let server = support::Place::new(User::Root).serve(&fragments, &["--stripe-size", "8388608"]);
-    // What fits into any pipe is spliced, what does not may be mapped.
+    // What fits into any pipe is spliced; what does not is copied where no larger one can be had.
     for block in ["512 << 10", "1 << 20"] {
         server.python(&READS_BESIDE_WRITES.replace("BLOCK", block));
     }
@@ -78,7 +78,7 @@ finally:
     os.waitpid(writer, 0)
 ";
 
-/// What large reads have left mapped goes when the file is closed: neither a cut nor a removal leaves old bytes or holds space.
+/// Neither a cut nor a removal leaves old bytes to large reads, and none of them holds space.
 #[test]
 fn large_reads_follow_what_happens_to_the_file() {
     let image = support::xfs::XfsImage::new("400M");

@@ -47,4 +47,4 @@ pub use request::Context;
 pub use rustix::io::Errno;
 pub use session::Serving;
 pub use waiters::{NotKept, Waiters};
-pub use window::{Views, Window};
+pub use window::Window;

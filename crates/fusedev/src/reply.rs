@@ -17,7 +17,7 @@ use crate::flags::OpenMode;
 use crate::record::Record;
 use crate::request::LockRange;
 use crate::transport::Transport;
-use crate::window::{Views, Window};
+use crate::window::Window;
 use rustix::io::Errno;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,9 +42,9 @@ impl Owed {
     }
 
     /// Answers by what is put into a window, up to so many bytes; gives itself back when that came to nothing.
-    fn show(mut self, bytes: usize, views: &Views, show: &mut dyn FnMut(&mut Window<'_>)) -> Option<Owed> {
+    fn show(mut self, bytes: usize, show: &mut dyn FnMut(&mut Window<'_>)) -> Option<Owed> {
         let to = self.to.take()?;
-        if to.show(self.unique, bytes, views, show) {
+        if to.show(self.unique, bytes, show) {
             return None;
         }
         self.to = Some(to);
@@ -293,11 +293,10 @@ impl<'a> DataReply<'a> {
     }
 
     /// Answers with parts of files, which the kernel takes from the page cache itself, if `show` puts them into the window
-    /// and hands them over. What has to be mapped for it stays so with the open file's `views`. Gives itself back when that
-    /// came to nothing: then it is to be filled.
-    pub fn show(self, views: &Views, mut show: impl FnMut(&mut Window<'_>)) -> Option<DataReply<'a>> {
+    /// and hands them over. Gives itself back when that came to nothing: then it is to be filled.
+    pub fn show(self, mut show: impl FnMut(&mut Window<'_>)) -> Option<DataReply<'a>> {
         let DataReply { owed, buffer } = self;
-        owed.show(buffer.len(), views, &mut show).map(|owed| DataReply { owed, buffer })
+        owed.show(buffer.len(), &mut show).map(|owed| DataReply { owed, buffer })
     }
 
     /// Answers with an error.

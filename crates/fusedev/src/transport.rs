@@ -4,7 +4,7 @@
 //! request; [`crate::reply`] sees to that.
 
 use crate::abi::OUT_HEADER_BYTES;
-use crate::window::{Pipe, Views, Window};
+use crate::window::{Pipe, Window};
 use rustix::io::Errno;
 use std::io::IoSlice;
 use std::os::fd::{AsFd, OwnedFd};
@@ -18,10 +18,10 @@ pub(crate) trait Transport: Send + Sync {
     /// Refuses a request.
     fn refuse(&self, unique: u64, errno: Errno) -> rustix::io::Result<()>;
 
-    /// Answers by what `show` puts into a window, up to so many bytes, some of which may stay mapped in `views`. `false`: the
-    /// request is not answered, be it that there are no windows.
-    fn show(&self, unique: u64, bytes: usize, views: &Views, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
-        let _ = (unique, bytes, views, show);
+    /// Answers by what `show` puts into a window, up to so many bytes. `false`: the request is not answered, be it that there
+    /// is no window of that size.
+    fn show(&self, unique: u64, bytes: usize, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
+        let _ = (unique, bytes, show);
         false
     }
 }
@@ -70,17 +70,6 @@ impl Device {
     fn give_back(&self, pipe: Pipe) {
         *self.pipe.lock().unwrap_or_else(PoisonError::into_inner) = Spare::Empty(pipe);
     }
-
-    /// For an answer of up to so many bytes.
-    fn window<'a>(&'a self, unique: u64, bytes: usize, views: &'a Views) -> Window<'a> {
-        if let Some(pipe) = self.pipe() {
-            if pipe.takes(bytes) {
-                return Window::spliced(pipe, self.device.as_fd(), unique);
-            }
-            self.give_back(pipe);
-        }
-        Window::mapped(views, self.device.as_fd(), unique)
-    }
 }
 
 impl Transport for Device {
@@ -94,8 +83,13 @@ impl Transport for Device {
         write_message(&*self.device, &header, &[], &[])
     }
 
-    fn show(&self, unique: u64, bytes: usize, views: &Views, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
-        let mut window = self.window(unique, bytes, views);
+    fn show(&self, unique: u64, bytes: usize, show: &mut dyn FnMut(&mut Window<'_>)) -> bool {
+        let Some(pipe) = self.pipe() else { return false };
+        if !pipe.takes(bytes) {
+            self.give_back(pipe);
+            return false;
+        }
+        let mut window = Window::new(pipe, self.device.as_fd(), unique);
         show(&mut window);
         let (is_answered, pipe) = window.end();
         if let Some(pipe) = pipe {

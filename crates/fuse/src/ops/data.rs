@@ -17,7 +17,7 @@ use std::os::fd::BorrowedFd;
 
 /// Longest copy done for one request, so that a thread is not away for long; callers go on where it stopped.
 const COPY_BYTES_MAX: u64 = 64 << 20;
-/// Shorter reads are copied: it is quicker than splicing or mapping them.
+/// Shorter reads are copied: it is quicker than splicing them.
 const SHOWN_FROM_BYTES: u32 = 32 << 10;
 
 /// A window as the volume knows it.
@@ -37,7 +37,7 @@ impl Window for Through<'_, '_> {
     }
 }
 
-pub(crate) fn read(adapter: &Adapter, context: &Context, read: &Read, reply: DataReply<'_>) {
+pub(crate) fn read(adapter: &Adapter, read: &Read, reply: DataReply<'_>) {
     if read.size < SHOWN_FROM_BYTES {
         return fill(adapter, read, reply);
     }
@@ -46,8 +46,7 @@ pub(crate) fn read(adapter: &Adapter, context: &Context, read: &Read, reply: Dat
         let (handle, length) = (Handle(read.handle), read.size as usize);
         let _ = adapter.volume.show(handle, read.offset, length, &mut Through(window));
     };
-    let views = adapter.opens.views(translate::ino(context));
-    if let Some(reply) = reply.show(&views, show) {
+    if let Some(reply) = reply.show(show) {
         fill(adapter, read, reply);
     }
 }
