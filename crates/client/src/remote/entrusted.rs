@@ -33,6 +33,20 @@ struct Of {
     is_returning: bool,
 }
 
+impl Of {
+    fn is_idle(&self) -> bool {
+        self.asking == 0 && self.mine.is_none() && !self.is_returning
+    }
+
+    /// The locks are going to be returned: the number under which they were entrusted, if they were.
+    fn send_back(&mut self) -> Option<u64> {
+        let mine = self.mine.as_mut()?;
+        mine.was_sent_back = true;
+        self.is_returning = true;
+        Some(mine.number)
+    }
+}
+
 #[derive(Default)]
 struct State {
     files: HashMap<Ino, Of>,
@@ -45,6 +59,17 @@ struct State {
 pub(crate) struct Entrusted {
     state: Mutex<State>,
     changed: Condvar,
+}
+
+impl State {
+    /// Changes what is known of a file, and forgets it where there is nothing more to know.
+    fn change(&mut self, file: Ino, change: impl FnOnce(&mut Of)) {
+        let Some(of) = self.files.get_mut(&file) else { return };
+        change(of);
+        if of.is_idle() {
+            self.files.remove(&file);
+        }
+    }
 }
 
 /// What is to be done about a lock.
@@ -90,30 +115,23 @@ impl Entrusted {
         let recalls = state.recalls;
         let of = state.files.entry(file).or_default();
         let at = Instant::now();
-        let Some(mine) = &mut of.mine else {
-            of.asking += 1;
-            return Turn::Ask(Asking { entrusted: self, file, recalls, at });
-        };
-        if !mine.was_sent_back
+        if let Some(mine) = of.mine.as_ref().filter(|mine| !mine.was_sent_back)
             && let Some(decided) = decide(at < mine.until)
         {
             return Turn::Decided(decided);
         }
-        mine.was_sent_back = true;
-        let number = mine.number;
-        of.is_returning = true;
-        Turn::Return(Returning { entrusted: self, file, number })
+        if let Some(number) = of.send_back() {
+            return Turn::Return(Returning { entrusted: self, file, number });
+        }
+        of.asking += 1;
+        Turn::Ask(Asking { entrusted: self, file, recalls, at })
     }
 
     /// Another client asks for locks of a file. What is to be returned; none: nothing was decided about here, and nothing will be.
     pub(crate) fn recalled(&self, file: Ino) -> Option<Returning<'_>> {
         let mut state = self.settled(file);
         state.recalls += 1;
-        let of = state.files.get_mut(&file)?;
-        let mine = of.mine.as_mut()?;
-        mine.was_sent_back = true;
-        let number = mine.number;
-        of.is_returning = true;
+        let number = state.files.get_mut(&file)?.send_back()?;
         Some(Returning { entrusted: self, file, number })
     }
 
@@ -121,14 +139,10 @@ impl Entrusted {
     pub(crate) fn is_over(&self) {
         let mut state = self.lock();
         state.recalls += 1;
-        state.files.values_mut().for_each(|of| of.mine = None);
-        state.forget_idle();
-    }
-}
-
-impl State {
-    fn forget_idle(&mut self) {
-        self.files.retain(|_, of| of.asking > 0 || of.is_returning || of.mine.is_some());
+        state.files.retain(|_, of| {
+            of.mine = None;
+            !of.is_idle()
+        });
     }
 }
 
@@ -149,12 +163,7 @@ impl Asking<'_> {
 
 impl Drop for Asking<'_> {
     fn drop(&mut self) {
-        let mut state = self.entrusted.lock();
-        let Some(of) = state.files.get_mut(&self.file) else { return };
-        of.asking -= 1;
-        if of.asking == 0 && of.mine.is_none() && !of.is_returning {
-            state.files.remove(&self.file);
-        }
+        self.entrusted.lock().change(self.file, |of| of.asking -= 1);
     }
 }
 
@@ -169,13 +178,7 @@ impl Returning<'_> {
 
 impl Drop for Returning<'_> {
     fn drop(&mut self) {
-        let mut state = self.entrusted.lock();
-        if let Some(of) = state.files.get_mut(&self.file) {
-            of.is_returning = false;
-            if of.asking == 0 && of.mine.is_none() {
-                state.files.remove(&self.file);
-            }
-        }
+        self.entrusted.lock().change(self.file, |of| of.is_returning = false);
         self.entrusted.changed.notify_all();
     }
 }

@@ -13,6 +13,7 @@ use forebay_wire::message::{MetadataRequest, Reply};
 use forebay_wire::{
     FsError, HeldLock, Ino, LockFamily, LockOwner, LockRequest, LockScope, LockService, Result, WaitId,
 };
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 pub(crate) struct RemoteLocks {
@@ -25,13 +26,33 @@ impl RemoteLocks {
     }
 
     /// Decides about a lock, if that is for this client to do; else the server is to be asked while the result is held.
-    fn turn<T>(&self, file: Ino, decide: impl Fn(bool) -> Option<T>) -> Result<Turn<'_, T>> {
+    fn turn<T>(&self, file: Ino, decide: impl Fn(bool) -> Option<T>) -> Result<ControlFlow<T, Asking<'_>>> {
         loop {
             match self.home.entrusted.turn(file, &decide) {
+                Turn::Decided(decided) => return Ok(ControlFlow::Break(decided)),
+                Turn::Ask(asking) => return Ok(ControlFlow::Continue(asking)),
                 Turn::Return(returning) => give_back(&self.home, &returning)?,
-                turn => return Ok(turn),
             }
         }
+    }
+
+    /// Gives locks up, here or by a request to the server.
+    fn give_up(
+        &self,
+        file: Ino,
+        owner: LockOwner,
+        scope: LockScope,
+        request: &MetadataRequest,
+    ) -> Result<()> {
+        let unlocked = |_| {
+            self.home.held.unlocked(file, owner, scope);
+            Some(())
+        };
+        if let ControlFlow::Continue(_asking) = self.turn(file, unlocked)? {
+            self.home.order(request)?;
+            self.home.held.unlocked(file, owner, scope);
+        }
+        Ok(())
     }
 
     fn lock_here(&self, request: &LockRequest, waits: bool) -> Option<Result<()>> {
@@ -108,9 +129,8 @@ impl LockService for RemoteLocks {
     fn lock(&self, request: &LockRequest, wait: Option<WaitId>) -> Result<()> {
         let decide = |may_give: bool| may_give.then(|| self.lock_here(request, wait.is_some())).flatten();
         let asking = match self.turn(request.file, decide)? {
-            Turn::Decided(outcome) => return outcome,
-            Turn::Ask(asking) => asking,
-            Turn::Return(_) => return Err(NOT_UNDERSTOOD),
+            ControlFlow::Break(outcome) => return outcome,
+            ControlFlow::Continue(asking) => asking,
         };
         let granted = match wait {
             None => self.ask(request)?,
@@ -129,14 +149,7 @@ impl LockService for RemoteLocks {
     }
 
     fn unlock(&self, file: Ino, owner: LockOwner, scope: LockScope) -> Result<()> {
-        let unlocked = |_| {
-            self.home.held.unlocked(file, owner, scope);
-            Some(())
-        };
-        let Turn::Ask(_asking) = self.turn(file, unlocked)? else { return Ok(()) };
-        self.home.order(&MetadataRequest::Unlock { ino: file, owner, scope })?;
-        self.home.held.unlocked(file, owner, scope);
-        Ok(())
+        self.give_up(file, owner, scope, &MetadataRequest::Unlock { ino: file, owner, scope })
     }
 
     fn cancel(&self, wait: WaitId) {
@@ -153,14 +166,7 @@ impl LockService for RemoteLocks {
             LockFamily::File => LockScope::File,
             LockFamily::Bytes => LockScope::Bytes(forebay_wire::LockRange::WHOLE),
         };
-        let unlocked = |_| {
-            self.home.held.unlocked(file, owner, scope);
-            Some(())
-        };
-        let Turn::Ask(_asking) = self.turn(file, unlocked)? else { return Ok(()) };
-        self.home.order(&MetadataRequest::ReleaseLocks { ino: file, owner, family })?;
-        self.home.held.unlocked(file, owner, scope);
-        Ok(())
+        self.give_up(file, owner, scope, &MetadataRequest::ReleaseLocks { ino: file, owner, family })
     }
 }
 
