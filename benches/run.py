@@ -27,6 +27,7 @@ import ceiling
 from cluster import STORAGE_NODES, Site
 from measure import FILE_MIB, FUSE_ALONE, GROUPS, measure
 from network import Servers
+from pipes import large_pipes
 from rows import limit_row, row, table
 
 HERE = Path(__file__).resolve().parent
@@ -232,7 +233,7 @@ def one_node(bench):
 
 
 def four_nodes(bench):
-    with bench.fuse_alone() as alone:
+    with large_pipes(), bench.fuse_alone() as alone:
         results = io_group(bench, "four-nodes", ["--nodes", "4"], {FUSE_ALONE: alone})
     rows = list(io_rows("four nodes, FUSE", results, FOUR_NODES_GOALS, FOUR_NODES_PARTS))
     for test in ("create", "unlink"):
@@ -268,7 +269,8 @@ def servers(bench):
         ("four servers, TCP on loopback", False, TCP_GOALS, TCP_LIMITS),
     ):
         note(f"{label}: {len(GROUPS['servers'])} tests, {bench.rounds} rounds and one to warm up")
-        with FreshXfs(bench.work / "reference") as reference, Servers(bench.forebay, bench.work / "servers", sockets) as running:
+        four = Servers(bench.forebay, bench.work / "servers", sockets)
+        with large_pipes(), FreshXfs(bench.work / "reference") as reference, four as running:
             with running.mounted() as mount, bench.fuse_alone() as alone:
                 places = {"ours": mount / "bench", "reference": reference / "bench"}
                 for place in places.values():
@@ -457,6 +459,8 @@ def parse():
 
 def main():
     arguments = parse()
+    # Jobs run in a directory of their own.
+    arguments.output = arguments.output.absolute()
     forebay = arguments.forebay.resolve()
     if os.geteuid() != 0:
         print("bench: needs root: the reference is an XFS image on a loop device", file=sys.stderr)

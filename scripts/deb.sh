@@ -107,12 +107,17 @@ control() {
     ! grep -n '@[A-Z_]*@\|^Depends: *$' "$tree/DEBIAN/control" >&2 || fail "control of $package is not complete"
 }
 
+# settings: those of the kernel, where the package has some; without a name otherwise.
+settings() {
+    [ ! -f "$root/packaging/$package/sysctl.conf" ] || echo "/usr/lib/sysctl.d/50-$package.conf"
+}
+
 # scripts UNIT STATE: what dpkg runs for a package with a service.
 scripts() {
     local script
     for script in postinst prerm postrm; do
-        sed -e "s|@UNIT@|$1|" -e "s|@STATE@|$2|" -e "s|@PACKAGE@|$package|" "$root/packaging/service/$script" \
-            >"$tree/DEBIAN/$script"
+        sed -e "s|@UNIT@|$1|" -e "s|@STATE@|$2|" -e "s|@PACKAGE@|$package|" -e "s|@SETTINGS@|$(settings)|" \
+            "$root/packaging/service/$script" >"$tree/DEBIAN/$script"
         chmod 0755 "$tree/DEBIAN/$script"
     done
 }
@@ -169,6 +174,7 @@ service() {
         put 0644 "$root/packaging/$package/$file" "/etc/forebay/$file"
         echo "/etc/forebay/$file" >>"$tree/DEBIAN/conffiles"
     done
+    [ -z "$(settings)" ] || put 0644 "$root/packaging/$package/sysctl.conf" "$(settings)"
     mkdir -p "$tree/var/lib/forebay"
     mkdir -m 0700 "$tree$state"
     scripts "$unit" "$state"

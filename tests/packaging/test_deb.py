@@ -142,6 +142,11 @@ class Contents(Packages):
         interface = self.trees["forebay-dev"] / "usr/share/forebay/openapi.json"
         self.assertEqual(interface.read_bytes(), (ROOT / "docs/openapi.json").read_bytes())
 
+    def test_nodes_get_settings_of_the_kernel(self):
+        settings = [path for path in self.listing("forebay-node") if path.endswith(".conf")]
+        self.assertEqual(settings, ["./usr/lib/sysctl.d/50-forebay-node.conf"])
+        self.assertEqual([path for path in self.listing("forebay-controller") if "sysctl" in path], [])
+
     def test_no_file_is_in_two_packages(self):
         seen = {}
         for package in PACKAGES:
@@ -240,7 +245,7 @@ class Scripts(Packages):
     def carry_out(self, package, script, *words):
         """The calls that it made, and what it said."""
         text = self.script(package, script).read_text()
-        for path in ("/run/systemd", "/var/lib/forebay", "/etc/forebay"):
+        for path in ("/run/systemd", "/var/lib/forebay", "/etc/forebay", "/proc/sys", "/usr/lib/sysctl.d"):
             text = text.replace(path, f"{self.place}{path}")
         self.calls.write_text("")
         environment = {"PATH": f"{self.place}/bin:/usr/bin:/bin"}
@@ -258,6 +263,29 @@ class Scripts(Packages):
             calls, _ = self.carry_out(package, "postinst", "configure", "")
             self.assertIn(f"deb-systemd-helper enable {unit}", calls)
             self.assertEqual(calls[-2:], ["systemctl --system daemon-reload", f"deb-systemd-invoke start {unit}"])
+
+    def test_limits_of_the_kernel_are_raised_and_never_lowered(self):
+        self.boot()
+        limit, settings = self.place / "proc/sys/fs/pipe-max-size", self.place / "usr/lib/sysctl.d/50-forebay-node.conf"
+        for path in (limit, settings):
+            path.parent.mkdir(parents=True)
+        settings.write_text((self.trees["forebay-node"] / "usr/lib/sysctl.d/50-forebay-node.conf").read_text())
+        for before, after in (("1048576", "2097152"), ("2097152", "2097152"), ("8388608", "8388608")):
+            limit.write_text(f"{before}\n")
+            for package in SERVICES:
+                self.carry_out(package, "postinst", "configure", "")
+            self.assertEqual(limit.read_text().strip(), after)
+
+    def test_a_container_that_may_not_raise_limits_is_no_failure(self):
+        self.boot()
+        limit, settings = self.place / "proc/sys/fs/pipe-max-size", self.place / "usr/lib/sysctl.d/50-forebay-node.conf"
+        for path in (limit, settings):
+            path.parent.mkdir(parents=True)
+        settings.write_text("fs.pipe-max-size = 2097152\n")
+        # A directory stands for what cannot be written, for root too.
+        limit.mkdir()
+        calls, _ = self.carry_out("forebay-node", "postinst", "configure", "")
+        self.assertEqual(calls[-1], "deb-systemd-invoke start forebay-agent.service")
 
     def test_an_upgrade_starts_again_and_stops_nothing_before(self):
         self.boot()

@@ -4,7 +4,7 @@ use super::controller;
 use super::finding::{Finding, Grade};
 use super::role::{Role, detect};
 use super::slurm_files::{SlurmFiles, node_names};
-use super::{clock, custody, kernel, munge, nodes, ports, storage, versions};
+use super::{clock, custody, kernel, munge, nodes, pipes, ports, storage, versions};
 use crate::error::CommandError;
 use crate::exit::Exit;
 use crate::say;
@@ -43,6 +43,7 @@ fn findings(roles: &[Role]) -> Vec<Finding> {
     findings.extend(roles.iter().filter_map(|role| custody::check(*role)));
     if roles.contains(&Role::Storage) {
         findings.extend(storage::check());
+        findings.push(pipes::check());
     }
     let (finding, snapshot) = controller::check();
     findings.extend(roles.iter().flat_map(|role| ports::check(*role, snapshot.as_ref())));

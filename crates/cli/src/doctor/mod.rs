@@ -11,6 +11,7 @@ pub mod finding;
 pub mod kernel;
 pub mod munge;
 pub mod nodes;
+pub mod pipes;
 pub mod ports;
 pub mod role;
 pub mod slurm;
