@@ -363,6 +363,17 @@ fn posix_suite_as_user_with_requests_over_the_device() {
     deployment.finish();
 }
 
+/// With descriptors of the servers' own files, on the file system that fragments have.
+#[test]
+fn posix_suite_beside_the_servers() {
+    let storage = Storage::Xfs { bytes: 1 << 30 };
+    let deployment =
+        Deployment::start(Shape { clients: 1, storage, short_circuit: true, ..Shape::default() });
+    let checks = judge_posix(&deployment, &GROUPS, "small", &Identity::nobody());
+    assert!(checks > FEWEST_CHECKS, "only {checks} checks");
+    deployment.finish();
+}
+
 /// Large numbers of names and of open files.
 #[test]
 fn posix_suite_of_many() {

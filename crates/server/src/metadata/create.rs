@@ -240,24 +240,26 @@ impl Tree {
         annotation: &Annotation,
         caller: Caller,
     ) -> Result<Stat> {
-        let mut stat = rustix::fs::fstat(fd).map_err(host("stat of a new file"))?;
-        let (uid, gid) = self.owner_to_set(place, &stat, caller)?;
-        if uid.is_some() || gid.is_some() {
+        let new = rustix::fs::fstat(fd).map_err(host("stat of a new file"))?;
+        let (uid, gid) = self.owner_to_set(place, &new, caller)?;
+        let is_given_away = uid.is_some() || gid.is_some();
+        if is_given_away {
             rustix::fs::fchown(fd, uid, gid).map_err(host("set the owner of a new file"))?;
-            stat.st_uid = uid.map_or(stat.st_uid, Uid::as_raw);
-            stat.st_gid = gid.map_or(stat.st_gid, Gid::as_raw);
-            // A change of owner takes these bits away.
-            stat.st_mode &= !0o6000;
         }
         if !annotation.is_empty() {
             write_annotation(fd.as_fd(), annotation)?;
         }
-        if stat.st_mode & 0o7777 != stub_mode {
+        // A change of owner takes these bits away.
+        let mode = new.st_mode & if is_given_away { 0o1777 } else { 0o7777 };
+        if mode != stub_mode {
             rustix::fs::fchmod(fd, Mode::from_raw_mode(stub_mode))
                 .map_err(host("set the mode of a new file"))?;
-            stat.st_mode = stat.st_mode & !0o7777 | stub_mode;
         }
-        Ok(stat)
+        if !is_given_away && annotation.is_empty() && mode == stub_mode {
+            return Ok(new);
+        }
+        // Each of these has changed the time of the last change, which is shown from the first answer on.
+        rustix::fs::fstat(fd).map_err(host("stat of a new file"))
     }
 
     /// The stub of a number is open from now on. If somebody else opened it meanwhile, his is the one.

@@ -49,9 +49,17 @@ impl Reach {
         self.extents.iter().fold(Slots::default(), |slots, (substripe, _)| slots.with(substripe.slot))
     }
 
-    /// The newest time of those that were changed since an earlier look.
+    /// The newest time of those whose content was changed since an earlier look. Their space says nothing: the local file system gives
+    /// some back that it had put aside, and finds places for what was written before.
     pub(super) fn changed_since(&self, before: &Reach) -> Option<Timestamp> {
-        let changed = self.extents.iter().filter(|one| !before.extents.contains(one));
+        let content = |extent: &Extent| (extent.length, extent.mtime);
+        let was_so = |substripe: &Substripe, extent: &Extent| {
+            before
+                .extents
+                .iter()
+                .any(|(earlier, one)| earlier == substripe && content(one) == content(extent))
+        };
+        let changed = self.extents.iter().filter(|(substripe, extent)| !was_so(substripe, extent));
         changed.map(|(_, extent)| extent.mtime).max()
     }
 
@@ -156,5 +164,33 @@ impl Tree {
     pub(super) fn data_of(&self, layout: &Layout, slot: u32) -> Result<&dyn DataService> {
         let server = self.data.get(layout.server(slot) as usize);
         server.map(|server| &**server).ok_or(FsError::Damaged { what: "a layout names a missing fragment" })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn reach(extents: &[(u32, Extent)]) -> Reach {
+        let place = |slot| Substripe { slot, index: 0 };
+        Reach {
+            extents: extents.iter().map(|(slot, extent)| (place(*slot), *extent)).collect(),
+            ..Reach::default()
+        }
+    }
+
+    fn extent(length: u64, blocks: u64, secs: i64) -> Extent {
+        Extent { length, blocks, mtime: Timestamp { secs, nanos: 0 } }
+    }
+
+    #[test]
+    fn space_that_is_given_back_is_no_change_of_the_content() {
+        let before = reach(&[(0, extent(100, 8, 5)), (1, extent(70, 128, 6))]);
+        assert_eq!(before.changed_since(&before), None);
+        assert_eq!(reach(&[(0, extent(100, 8, 5)), (1, extent(70, 8, 6))]).changed_since(&before), None);
+        let time = |secs| Some(Timestamp { secs, nanos: 0 });
+        assert_eq!(reach(&[(0, extent(100, 8, 7)), (1, extent(70, 8, 6))]).changed_since(&before), time(7));
+        assert_eq!(reach(&[(0, extent(101, 8, 5)), (1, extent(70, 8, 6))]).changed_since(&before), time(5));
+        assert_eq!(reach(&[(2, extent(1, 8, 9))]).changed_since(&before), time(9));
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! They add no policy: no retry, no error mapping. Modes are plain octal numbers, as in the standard.
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Timespec, Timestamps, Uid};
+use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, StatxFlags, Timespec, Timestamps, Uid};
 use rustix::io::{Errno, Result};
 use std::ffi::CString;
 use std::os::fd::{AsFd, OwnedFd};
@@ -160,6 +160,13 @@ pub(crate) fn times_of(path: &str) -> Result<Instants> {
         (stat.st_mtime, stat.st_mtime_nsec),
         (stat.st_ctime, stat.st_ctime_nsec),
     ])
+}
+
+/// The same, asked of who knows: nothing that was remembered.
+pub(crate) fn latest_times_of(path: &str) -> Result<Instants> {
+    let flags = AtFlags::SYMLINK_NOFOLLOW | AtFlags::STATX_FORCE_SYNC;
+    let stat = rustix::fs::statx(CWD, path, flags, StatxFlags::BASIC_STATS)?;
+    Ok([stat.stx_atime, stat.stx_mtime, stat.stx_ctime].map(|time| (time.tv_sec, u64::from(time.tv_nsec))))
 }
 
 /// Awaits the clock that file systems stamp with to pass `moment`, so that the next stamp is a later one.
