@@ -8,6 +8,9 @@
 //! Kept until the number is forgotten, or until there are too many (then the oldest goes), or, for regular files, until
 //! space is needed. After that its last attributes still answer for it ([`super::table`]).
 //!
+//! The stub of a file holds the tree, and so does who keeps it: whatever is kept here for good keeps the tree open. So whoever keeps
+//! something looks afterwards whether the number is still held, and when the server ends nothing is kept any more.
+//!
 //! Any thread may call. What is taken out is dropped by the caller, outside the lock: dropping the stub of a file
 //! without a name removes its content.
 
@@ -44,6 +47,8 @@ struct Objects {
     by_number: HashMap<Ino, Kept>,
     /// Oldest first; may name some that are gone.
     order: VecDeque<Ino>,
+    /// Nothing is kept any more.
+    is_over: bool,
 }
 
 impl Farewells {
@@ -59,6 +64,9 @@ impl Farewells {
     #[must_use = "to be dropped outside any lock"]
     pub(super) fn keep(&self, ino: Ino, kept: Kept) -> Vec<Kept> {
         let mut objects = self.objects();
+        if objects.is_over {
+            return vec![kept];
+        }
         let mut gone: Vec<Kept> = objects.by_number.insert(ino, kept).into_iter().collect();
         objects.order.push_back(ino);
         while objects.order.len() > KEPT_MAX {
@@ -88,6 +96,16 @@ impl Farewells {
         gone
     }
 
+    /// Stops keeping anything, for good.
+    #[must_use = "to be dropped outside any lock"]
+    pub(super) fn end(&self) -> Vec<Kept> {
+        let mut objects = self.objects();
+        objects.is_over = true;
+        objects.order.clear();
+        self.count.store(0, SeqCst);
+        objects.by_number.drain().map(|(_, kept)| kept).collect()
+    }
+
     /// Stops keeping regular files.
     #[must_use = "to be dropped outside any lock"]
     pub(super) fn take_files(&self) -> Vec<Kept> {
@@ -101,3 +119,6 @@ impl Farewells {
         gone
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -7,7 +7,7 @@ use super::stub::LocalStub;
 use super::table::Link;
 use crate::fragment::DIRECTORY;
 use crate::host::host;
-use forebay_wire::{Attr, FileKind, FsError, Ino, Result, Sharing, Timestamp};
+use forebay_wire::{Attr, FileKind, FsError, Ino, MetadataService, Result, Sharing, Timestamp};
 use rustix::fs::{AtFlags, Mode, OFlags, Stat, StatxFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -346,7 +346,7 @@ impl Tree {
         };
         let refined = self.refined(attr, &annotation, before);
         if refined.is_err() {
-            self.table().forget(attr.ino, 1);
+            MetadataService::forget(self, attr.ino, 1);
         }
         refined
     }

@@ -12,7 +12,7 @@ use super::lookup::{Object, Place, check_name, kind_of, stat_at};
 use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::host::host;
-use forebay_wire::{Attr, FileKind, FsError, Ino, Result};
+use forebay_wire::{Attr, FileKind, FsError, Ino, MetadataService, Result};
 use rustix::fs::{AtFlags, Dir, Mode, OFlags};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
@@ -105,11 +105,26 @@ impl Tree {
         }
         let stub = self.open_unlinked(claim.ino)?.ok_or(FsError::Stale)?;
         // Before anything can fail: dropping the last stub of a file without a name removes it.
-        self.reclaimed().insert(claim.ino, stub);
+        self.keep_reclaimed(claim.ino, stub)?;
         let object = self.object(claim.ino)?;
         let attr = Attr { generation: claim.generation, ..self.attr(&object.stat, &object.annotation)? };
         self.table().found_nameless(claim.ino, attr, object.annotation, claim.count);
         Ok(attr)
+    }
+
+    /// Holds a file without a name until it is opened. Refused when the server ends: then it is left to the next one.
+    fn keep_reclaimed(&self, ino: Ino, stub: Arc<LocalStub>) -> Result<()> {
+        let mut reclaimed = self.reclaimed();
+        // Under the lock: whoever ends the server says so first, and empties it then.
+        if self.is_left.load(SeqCst) {
+            drop(reclaimed);
+            drop(stub);
+            return Err(FsError::Unreachable);
+        }
+        let before = reclaimed.insert(ino, stub);
+        drop(reclaimed);
+        drop(before);
+        Ok(())
     }
 
     fn reclaim_named(&self, claim: &Claim) -> Result<Option<Attr>> {
@@ -122,7 +137,7 @@ impl Tree {
             self.table().refer(attr.ino, claim.count.saturating_sub(1));
             return Ok(Some(attr));
         }
-        self.table().forget(attr.ino, 1);
+        MetadataService::forget(self, attr.ino, 1);
         Ok(None)
     }
 
@@ -166,9 +181,9 @@ impl Tree {
     /// can be claimed. Only of a shared tree.
     pub fn leave(&self) {
         self.is_left.store(true, SeqCst);
-        // Outside the lock: each of them holds the tree.
+        // Outside the locks: each of them holds the tree. What a request that is still under way would add is not kept.
         let claimed: Vec<_> = self.reclaimed().drain().collect();
-        drop(claimed);
+        drop((claimed, self.farewells.end()));
     }
 
     pub(super) fn leaves_unlinked(&self) -> bool {

@@ -115,8 +115,12 @@ impl Tree {
 
     /// Keeps what was held of an object that lost its last name.
     pub(super) fn keep(&self, object: &Object, kept: Option<Kept>, remains: &mut Remains) {
-        if let Some(kept) = kept {
-            remains.gone = self.farewells.keep(self.number(object.stat.st_ino), kept);
+        let Some(kept) = kept else { return };
+        let ino = self.number(object.stat.st_ino);
+        remains.gone = self.farewells.keep(ino, kept);
+        // Whoever held the number may have given it back before there was anything to take.
+        if !self.table().is_held(ino) {
+            remains.gone.extend(self.farewells.take(ino));
         }
     }
 

@@ -17,6 +17,14 @@ pub(crate) const SERVERS: u32 = 2;
 pub(crate) const STRIPE_BYTES: u64 = 4096;
 
 pub(crate) fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
+    open_over(directory, |data| data)
+}
+
+/// The same with something over each data service.
+pub(crate) fn open_over(
+    directory: &Path,
+    over: impl Fn(Arc<dyn DataService>) -> Arc<dyn DataService>,
+) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
     let nodes = [0, 1].map(|position| {
         let root = directory.join(position.to_string());
         let space = SpaceRule::Hard;
@@ -30,7 +38,7 @@ pub(crate) fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS 
         substripes: Some(1),
     };
     let spec = NamespaceSpec { name: "c1".into(), layout, limits: Limits::default() };
-    let data = nodes.each_ref().map(|node| node.data("c1").unwrap() as Arc<dyn DataService>);
+    let data = nodes.each_ref().map(|node| over(node.data("c1").unwrap() as Arc<dyn DataService>));
     (nodes[0].tree(&spec, data.to_vec()).unwrap(), nodes)
 }
 

@@ -1,0 +1,166 @@
+//! Whoever keeps an object keeps the whole tree: nothing is kept that nobody will ask for.
+
+use super::super::reclaim::Claim;
+use super::super::reclaim::tests::{open, open_over};
+use super::super::remove::Remains;
+use super::*;
+use crate::deeds::Deed;
+use crate::metadata::Tree;
+use crate::node::NodeInstance;
+use forebay_wire::{
+    Attr, Caller, DataService, Extent, FileId, FileKind, FragmentAccount, FragmentSpace, FsError, Listing,
+    MetadataService, NewObject, OpenFlags, RenameMode, Result, Share, Stub,
+};
+use std::ffi::OsStr;
+
+fn caller() -> Caller {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Caller { uid, gid, pid: 1 }
+}
+
+fn make(tree: &Tree, name: &str) -> (Attr, Arc<dyn Stub>) {
+    let object = NewObject { caller: caller(), mode: FileKind::Regular.mode_bits() | 0o644, rdev: 0 };
+    MetadataService::create(tree, Ino::ROOT, OsStr::new(name), &object, OpenFlags::READ_WRITE).unwrap()
+}
+
+fn put_in_place(tree: &Tree, from: &str, to: &str) {
+    let (from, to) = ((Ino::ROOT, OsStr::new(from)), (Ino::ROOT, OsStr::new(to)));
+    tree.rename(from, to, RenameMode::Replace, &Deed::UNNOTED).unwrap();
+}
+
+fn ground() -> tempfile::TempDir {
+    let directory = tempfile::tempdir().unwrap();
+    ["0", "1"].iter().for_each(|node| std::fs::create_dir(directory.path().join(node)).unwrap());
+    directory
+}
+
+/// Nobody holds the tree any more when this returns.
+fn end(tree: Arc<Tree>, nodes: impl IntoIterator<Item = Arc<NodeInstance>>) {
+    drop(tree);
+    nodes.into_iter().for_each(|node| assert_eq!(node.close(), Ok(())));
+}
+
+#[test]
+fn a_file_whose_number_is_given_back_while_it_is_replaced_is_not_kept() {
+    let ground = ground();
+    let (tree, nodes) = open(ground.path());
+    let (attr, stub) = make(&tree, "old");
+    drop(stub);
+    {
+        // What a rename over it does, and in the middle of that the last who held its number goes.
+        let directory = tree.directory(Ino::ROOT).unwrap();
+        let object = tree.object_at(&directory, OsStr::new("old")).unwrap();
+        let kept = tree.hold_stub(&object);
+        assert!(kept.is_some());
+        MetadataService::forget(&*tree, attr.ino, 1);
+        let mut remains = Remains::default();
+        tree.keep(&object, kept, &mut remains);
+        tree.clear(remains);
+    }
+    end(tree, nodes);
+}
+
+#[test]
+fn nothing_is_kept_once_the_server_ends() {
+    let ground = ground();
+    let (tree, nodes) = open(ground.path());
+    let ((_, old), (_, new)) = (make(&tree, "old"), make(&tree, "new"));
+    drop((old, new));
+    tree.leave();
+    // A request that was under way, whose session has not ended yet.
+    put_in_place(&tree, "new", "old");
+    end(tree, nodes);
+}
+
+#[test]
+fn a_file_without_a_name_that_is_claimed_while_the_server_ends_is_left_to_the_next() {
+    let ground = ground();
+    let (tree, nodes) = open(ground.path());
+    let (attr, stub) = make(&tree, "f");
+    MetadataService::unlink(&*tree, caller(), Ino::ROOT, OsStr::new("f")).unwrap();
+    tree.leave();
+    drop(stub);
+    end(tree, nodes);
+
+    let claim =
+        Claim { ino: attr.ino, generation: attr.generation, parent: Ino::ROOT, name: "f".into(), count: 1 };
+    let (tree, nodes) = open(ground.path());
+    tree.leave();
+    assert!(tree.reclaim(&claim).is_err());
+    end(tree, nodes);
+
+    let (tree, nodes) = open(ground.path());
+    assert_eq!(tree.reclaim(&claim).map(|attr| attr.ino), Ok(attr.ino));
+    tree.leave();
+    end(tree, nodes);
+}
+
+/// What happens once, in the middle of something else.
+type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
+
+/// Runs something when it is asked how far a file reaches, and does not answer.
+struct Interrupted {
+    service: Arc<dyn DataService>,
+    meanwhile: Meanwhile,
+}
+
+impl DataService for Interrupted {
+    fn share(&self, file: FileId, substripes: u32) -> Arc<dyn Share> {
+        self.service.share(file, substripes)
+    }
+
+    fn remove(&self, file: FileId, substripes: u32) -> Result<()> {
+        self.service.remove(file, substripes)
+    }
+
+    fn blocks(&self, file: FileId, substripe: u32) -> Result<u64> {
+        self.service.blocks(file, substripe)
+    }
+
+    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
+        let meanwhile = self.meanwhile.lock().unwrap().take();
+        match meanwhile {
+            Some(meanwhile) => {
+                meanwhile();
+                Err(FsError::Unreachable)
+            }
+            None => self.service.extents(file, substripes),
+        }
+    }
+
+    fn list(&self, cookie: u64) -> Result<Listing> {
+        self.service.list(cookie)
+    }
+
+    fn space(&self) -> Result<FragmentSpace> {
+        self.service.space()
+    }
+
+    fn account(&self) -> Result<FragmentAccount> {
+        self.service.account()
+    }
+
+    fn sync(&self) -> Result<()> {
+        self.service.sync()
+    }
+}
+
+#[test]
+fn a_file_that_is_replaced_while_a_lookup_of_it_fails_is_not_kept() {
+    let ground = ground();
+    let meanwhile = Meanwhile::default();
+    let (tree, nodes) =
+        open_over(ground.path(), |service| Arc::new(Interrupted { service, meanwhile: meanwhile.clone() }));
+    let ((old, writer), (_, new)) = (make(&tree, "old"), make(&tree, "new"));
+    drop(new);
+    // Written elsewhere too, so that its length is asked for.
+    writer.will_change(u64::from(u32::MAX)).unwrap();
+    tree.bare().end(tree.opened(old.ino).and_then(|stub| stub.annotation().striped).unwrap().0);
+    MetadataService::forget(&*tree, old.ino, 1);
+    let other = tree.clone();
+    *meanwhile.lock().unwrap() = Some(Box::new(move || put_in_place(&other, "new", "old")));
+    assert_eq!(tree.lookup(Ino::ROOT, OsStr::new("old")), Err(FsError::Unreachable));
+    assert!(meanwhile.lock().unwrap().is_none());
+    drop(writer);
+    end(tree, nodes);
+}
