@@ -20,8 +20,8 @@ use std::time::Duration;
 const QUIET_NS_MAX: u64 = 300_000_000;
 /// Longest time that a server is away, in nanoseconds.
 const AWAY_NS_MAX: u64 = 4_000_000_000;
-/// How long it takes at most until nothing without a name is left on disks that come back: those who may claim something are
-/// waited for.
+/// How long it takes at most until nothing without a name is left after the last fault: a home that was started anew waits for those who
+/// may claim something before it looks through what the other servers have.
 const SWEPT_WITHIN: Duration = Duration::from_secs(30);
 /// How long sessions of killed clients may last: their grace time and then some.
 const SESSIONS_END_WITHIN: Duration = Duration::from_secs(60);
@@ -124,8 +124,6 @@ impl Play {
                 memory.compare(volume, directory);
                 volume.forget(directory, 1);
             }
-            // What the disks got back is looked through meanwhile.
-            std::thread::sleep(SWEPT_WITHIN);
         });
     }
 
@@ -229,6 +227,8 @@ impl Play {
 
     /// Everything ends in good order, and nothing is left.
     fn end(&mut self) {
+        // What the last restart left is looked through meanwhile.
+        std::thread::sleep(SWEPT_WITHIN);
         for position in 0..self.plan.servers {
             self.site.ask_to_stop(position);
             loop {
