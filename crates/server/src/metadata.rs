@@ -33,6 +33,7 @@ mod settle;
 mod stub;
 mod sweep;
 mod table;
+mod whereabouts;
 mod xattr;
 
 use crate::deeds::Reservations;
@@ -59,6 +60,7 @@ use std::time::Duration;
 use stub::LocalStub;
 use sweep::Walk;
 use table::Table;
+use whereabouts::Whereabouts;
 
 pub use live::OpenFile;
 pub use reclaim::Claim;
@@ -119,6 +121,8 @@ pub struct Tree {
     unlinked: Option<OwnedFd>,
     /// Those of them that were claimed again after a restart, until they are opened or the time for it is over.
     reclaimed: Mutex<HashMap<Ino, Arc<LocalStub>>>,
+    /// Where objects are, if one was claimed by a name that it does not have.
+    whereabouts: Mutex<Option<Whereabouts>>,
     /// Files without a name are left to the next start.
     is_left: AtomicBool,
     /// What is reserved at the ends of files, where that is written down.
@@ -181,6 +185,7 @@ impl Tree {
             walk: Mutex::new(walk),
             unlinked,
             reclaimed: Mutex::default(),
+            whereabouts: Mutex::default(),
             is_left: AtomicBool::new(false),
             reservations: OnceLock::new(),
             lent: AtomicUsize::new(0),

@@ -210,7 +210,8 @@ fn names(directory: &OwnedFd) -> Result<Vec<CString>> {
     Ok(names)
 }
 
-fn is_dot(name: &CStr) -> bool {
+/// The name of a directory itself, or of the one it is in.
+pub(crate) fn is_dot(name: &CStr) -> bool {
     matches!(name.to_bytes(), b"." | b"..")
 }
 

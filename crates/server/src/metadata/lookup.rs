@@ -335,20 +335,23 @@ impl Tree {
     }
 
     pub(crate) fn lookup(&self, parent: Ino, name: &OsStr) -> Result<Attr> {
-        check_name(name)?;
         let before = self.settlings();
-        let (attr, annotation) = {
-            let _order = self.shared();
-            let directory = self.directory(parent)?;
-            let stat = self.stat_now(&directory, name)?;
-            let annotation = self.annotation(&directory, name, &stat)?;
-            (self.found(parent, &directory, name, &stat, annotation)?, annotation)
-        };
+        let (attr, annotation) = self.find(parent, name)?;
         let refined = self.refined(attr, &annotation, before);
         if refined.is_err() {
             MetadataService::forget(self, attr.ino, 1);
         }
         refined
+    }
+
+    /// The same with attributes as the stub alone has them: no other server is asked.
+    pub(super) fn find(&self, parent: Ino, name: &OsStr) -> Result<(Attr, Annotation)> {
+        check_name(name)?;
+        let _order = self.shared();
+        let directory = self.directory(parent)?;
+        let stat = self.stat_now(&directory, name)?;
+        let annotation = self.annotation(&directory, name, &stat)?;
+        Ok((self.found(parent, &directory, name, &stat, annotation)?, annotation))
     }
 
     /// When an object came into being, as its generation: what a client holds over a restart is known again by it. Where

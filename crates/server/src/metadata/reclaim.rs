@@ -2,13 +2,13 @@
 //!
 //! The stub of a file that loses its last name while a client has it open is kept, under its number, in a directory beside
 //! the tree, until the last close. After a restart clients claim what they hold, by number, generation and the name they
-//! know; what nobody claimed in time is removed.
+//! know; what has another name is looked for ([`super::whereabouts`]), and what has none and nobody claimed in time is removed.
 //!
 //! Order of events of a claim: nothing changes on disk. Of the removal: the stub, then the substripe files; a crash in
 //! between leaves substripe files without a stub, which the walk and the sweep at the next open remove.
 
 use super::Tree;
-use super::lookup::{Object, Place, check_name, kind_of, stat_at};
+use super::lookup::{Object, Place, kind_of, stat_at};
 use super::stub::LocalStub;
 use crate::content::Accounting;
 use crate::host::host;
@@ -29,7 +29,7 @@ pub struct Claim {
     pub generation: u64,
     /// The directory it was last seen in, which has been claimed before.
     pub parent: Ino,
-    /// And its name there; one that it does not have, if it lost its name.
+    /// And its name there; one that nothing has, if none is known.
     pub name: OsString,
     /// References.
     pub count: u64,
@@ -84,16 +84,22 @@ impl Tree {
         }
     }
 
-    /// Gives a client the references back that it held before a restart. `Stale` when the object is gone, or is not under
-    /// that name any more.
+    /// Gives a client the references back that it held before a restart; attributes are those of the stub alone. `Stale` when the
+    /// object is gone. Where it is not under that name any more, and has not lost all, it is looked for ([`super::whereabouts`]).
     pub fn reclaim(&self, claim: &Claim) -> Result<Attr> {
         if claim.ino == Ino::ROOT {
             return self.getattr(Ino::ROOT);
         }
-        check_name(&claim.name)?;
         if let Some(attr) = self.reclaim_named(claim)? {
             return Ok(attr);
         }
+        match self.reclaim_nameless(claim) {
+            Err(FsError::Stale) => self.reclaim_anywhere(claim)?.ok_or(FsError::Stale),
+            reclaimed => reclaimed,
+        }
+    }
+
+    fn reclaim_nameless(&self, claim: &Claim) -> Result<Attr> {
         let _order = self.exclusive();
         let unlinked = self.unlinked.as_ref().ok_or(FsError::Stale)?;
         let birth = self.birth(unlinked, OsStr::new(&name_of(claim.ino))).map_err(|error| match error {
@@ -127,9 +133,10 @@ impl Tree {
         Ok(())
     }
 
-    fn reclaim_named(&self, claim: &Claim) -> Result<Option<Attr>> {
-        let attr = match self.lookup(claim.parent, &claim.name) {
-            Ok(attr) => attr,
+    /// Of an object that has this name; `None`: it has not.
+    pub(super) fn reclaim_named(&self, claim: &Claim) -> Result<Option<Attr>> {
+        let attr = match self.find(claim.parent, &claim.name) {
+            Ok((attr, _)) => attr,
             Err(FsError::NotFound | FsError::NotDirectory | FsError::Stale) => return Ok(None),
             Err(error) => return Err(error),
         };
@@ -184,6 +191,7 @@ impl Tree {
         // Outside the locks: each of them holds the tree. What a request that is still under way would add is not kept.
         let claimed: Vec<_> = self.reclaimed().drain().collect();
         drop((claimed, self.farewells.end()));
+        self.forget_whereabouts();
     }
 
     pub(super) fn leaves_unlinked(&self) -> bool {
@@ -202,6 +210,7 @@ impl Tree {
     /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
     pub fn end_claims(&self) -> Result<u64> {
         self.unsettled().claims_are_over();
+        self.forget_whereabouts();
         if let Some(reservations) = self.reservations.get() {
             reservations.claims_are_over(|ino| self.opened(ino).is_some());
         }
