@@ -9,7 +9,9 @@
 //! a reference is counted here when the reply has come, and taken off when it is given back, before the server is told.
 
 use forebay_wire::message::{Claim, Closed, Credentials, Forgotten, Item, Name};
-use forebay_wire::{Attr, Ino, LockFamily, LockOwner, LockRange, LockRequest, LockScope, OpenFlags};
+use forebay_wire::{
+    Attr, Ino, LockFamily, LockOwner, LockRange, LockRequest, LockScope, OpenFlags, Placement,
+};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -39,6 +41,8 @@ pub(crate) struct OpenedFile {
     pub(crate) who: Credentials,
     pub(crate) ino: Ino,
     pub(crate) flags: OpenFlags,
+    /// Where its content is: that of an open file stays where it is.
+    pub(crate) placement: Placement,
 }
 
 /// One life of the session at one server: what is said to one makes no sense to another.
@@ -585,7 +589,8 @@ mod tests {
 
     fn open(held: &Held, handle: u64, ino: u64) {
         let who = Credentials { uid: 0, gid: 0, pid: 0, groups: Vec::new() };
-        let file = OpenedFile { who, ino: Ino(ino), flags: OpenFlags::READ_ONLY };
+        let file =
+            OpenedFile { who, ino: Ino(ino), flags: OpenFlags::READ_ONLY, placement: Placement::Inline };
         assert!(held.opened(handle, file, held.life()));
     }
 
@@ -633,7 +638,8 @@ mod tests {
         assert!(held.keep(&attr(3), Ino(1), &name("a")));
         let before = Instant::now();
         let who = Credentials { uid: 0, gid: 0, pid: 0, groups: Vec::new() };
-        let file = OpenedFile { who, ino: Ino(3), flags: OpenFlags::READ_WRITE };
+        let file =
+            OpenedFile { who, ino: Ino(3), flags: OpenFlags::READ_WRITE, placement: Placement::Inline };
         assert!(held.opened(5, file, held.life()));
         assert!(!held.refer_kept(Ino(3), Ino(1), &name("a"), before), "it is open for writing");
         held.closed(Closed { handle: 5, wrote: true });
@@ -651,7 +657,7 @@ mod tests {
         let before = held.life();
         held.claims(Life { incarnation: 2, ..LIFE });
         let who = Credentials { uid: 0, gid: 0, pid: 0, groups: Vec::new() };
-        let file = OpenedFile { who, ino: Ino(3), flags: OpenFlags::READ_ONLY };
+        let file = OpenedFile { who, ino: Ino(3), flags: OpenFlags::READ_ONLY, placement: Placement::Inline };
         assert!(!held.opened(5, file, before));
         assert!(held.files().is_empty());
     }

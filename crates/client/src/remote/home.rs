@@ -5,8 +5,9 @@
 //! what is held, the first thread to notice claims everything over its own connection, in this order: references, parents
 //! before what is in them; open files by their old numbers; locks; the end of the claims. The others wait for it. If its
 //! connection breaks in the middle, the next one begins again: claims can be repeated. Then requests that were under way
-//! are sent again. What cannot be claimed is gone: its handles fail as stale. An object is claimed by the name it was last
-//! seen under here; one that another client moved since, and that nobody here has looked up, is not found by it.
+//! are sent again. What cannot be claimed is gone: its handles fail as stale; and so do those of a file whose content is not
+//! any more where it was. An object is claimed by the name it was last seen under here; the server looks for one that has
+//! another name since.
 
 use super::ahead::Ahead;
 use super::connection::{Broken, Connection, Sink};
@@ -23,7 +24,7 @@ use super::tickets::Tickets;
 use super::validity::Validity;
 use super::waiting::Waiting;
 use forebay_wire::message::{
-    Claim, Field, Flags, Item, MetadataRequest, Name, Once, Opened, Reply, SLOTS_MAX,
+    Claim, Closed, Field, Flags, Item, MetadataRequest, Name, Once, Opened, Reply, SLOTS_MAX,
 };
 use forebay_wire::{Attr, FsError, Ino, Placement, Result};
 use std::collections::HashMap;
@@ -111,10 +112,15 @@ impl Rejoining {
         sequence: &mut u64,
     ) -> std::result::Result<(), Broken> {
         self.claim_references(connection, life, sequence)?;
-        for (handle, OpenedFile { who, ino, flags }) in self.held.files() {
+        for (handle, OpenedFile { who, ino, flags, placement }) in self.held.files() {
             let open = MetadataRequest::Open { who, ino, flags, reclaim: Some(handle) };
             match ask(connection, &open, sequence)? {
-                Reply::Opened { opened } => self.entitle(&opened),
+                Reply::Opened { opened } if opened.placement == placement => self.entitle(&opened),
+                // A power cut took the word about where its content is: what was written through it is not found by it any more. It
+                // is closed there, and the number means nothing any more.
+                Reply::Opened { .. } => {
+                    self.held.closed(Closed { handle, wrote: true });
+                }
                 // The file is gone. Its number means nothing any more, and whoever uses it is told so.
                 _ => self.held.lost(handle),
             }

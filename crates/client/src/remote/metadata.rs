@@ -84,7 +84,7 @@ impl RemoteMetadata {
     /// What is to be remembered of a file that was opened.
     fn opened(&self, (reply, life): (Reply, Life), who: Credentials, flags: OpenFlags) -> Result<Opened> {
         let Reply::Opened { opened } = reply else { return Err(NOT_UNDERSTOOD) };
-        let file = OpenedFile { who, ino: opened.attr.ino, flags };
+        let file = OpenedFile { who, ino: opened.attr.ino, flags, placement: opened.placement };
         // The server was started anew at this moment, and knows nothing of this file.
         if !self.home.held.opened(opened.handle, file, Some(life)) {
             return Err(FsError::Stale);

@@ -72,7 +72,7 @@ fn add<T: Clone>(states: &mut Vec<T>, change: &dyn Fn(&mut T), to_all: bool) {
 }
 
 /// Content that can have come of these.
-fn may_be(found: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
+pub(super) fn may_be(found: &[u8], states: &[Vec<u8>]) -> Result<(), String> {
     let lengths = states.iter().map(Vec::len);
     let (shortest, longest) = (lengths.clone().min().unwrap_or(0), lengths.max().unwrap_or(0));
     if !(shortest..=longest).contains(&found.len()) {
@@ -160,7 +160,8 @@ impl Memory {
     }
 }
 
-fn read(volume: &Volume, directory: Ino) -> Result<BTreeMap<String, Vec<u8>>, FsError> {
+/// All files of a directory.
+pub(super) fn read(volume: &Volume, directory: Ino) -> Result<BTreeMap<String, Vec<u8>>, FsError> {
     let mut found = BTreeMap::new();
     for name in names_in(volume, directory)? {
         let attr = volume.lookup(me(), directory, OsStr::new(&name))?;
@@ -485,7 +486,8 @@ impl<'a> Keeper<'a> {
     }
 }
 
-fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
+/// Writes into what a file holds.
+pub(super) fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
     content.resize(content.len().max(at + data.len()), 0);
     content[at..at + data.len()].copy_from_slice(data);
 }

@@ -3,13 +3,15 @@
 //! The seed decides only what the cut leaves. Each was once wrong, and is told apart by what it does, not by its seed.
 
 use super::client::{self, own_directory};
+use super::kept;
 use super::own::{me, read_all};
 use super::site::{SERVES, Site};
 use crate::machine::{self, Faults, Seen};
 use forebay_client::remote::{Attached, attach};
 use forebay_client::{Handle, Volume};
-use forebay_wire::{FsError, Ino, OpenFlags, SetAttr};
-use std::ffi::OsStr;
+use forebay_wire::{FsError, Ino, OpenFlags, RenameMode, SetAttr};
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::time::Duration;
 
@@ -17,6 +19,8 @@ use std::time::Duration;
 const SERVERS: usize = 2;
 /// Length of a file in bytes: several stripes on each of two servers.
 const LENGTH: usize = 60_000;
+/// Length of a stripe in bytes.
+const STRIPE: usize = super::site::STRIPE_BYTES as usize;
 /// What it is cut to: within the first stripe.
 const CUT: usize = 100;
 /// Names that are tried on a disk that is full now and then.
@@ -48,16 +52,23 @@ pub enum Scene {
     DiskFails,
     /// A file is synced twice at the same time, and a server of its content loses its power meanwhile.
     SyncTogether,
+    /// A file that is open for writing is given another name, and the machine of the names loses its power before that is on its disk,
+    /// or after.
+    RenameAndCrash,
+    /// The machine of the names loses its power when it has the name of a new file on its disk, and not all the rest of it.
+    NameAndCrash,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 5] = [
+    pub const ALL: [Scene; 7] = [
         Scene::CutAndCrash,
         Scene::MakeAndCrash,
         Scene::RemoveAndCrash,
         Scene::DiskFails,
         Scene::SyncTogether,
+        Scene::RenameAndCrash,
+        Scene::NameAndCrash,
     ];
 
     /// The one that is called so.
@@ -76,6 +87,8 @@ impl Scene {
             Scene::RemoveAndCrash => remove_and_crash(&mut site),
             Scene::DiskFails => disk_fails(&mut site),
             Scene::SyncTogether => sync_together(&mut site),
+            Scene::RenameAndCrash => rename_and_crash(&mut site),
+            Scene::NameAndCrash => name_and_crash(&mut site),
         }
     }
 }
@@ -110,106 +123,225 @@ fn made(volume: &Volume, directory: Ino, name: &str) -> Result<(Ino, Handle), Fs
     Ok((made.0.ino, made.1.handle))
 }
 
-/// What a file holds after every machine lost its power once more.
-fn content_after_all(site: &mut Site, name: &str) -> Vec<u8> {
+/// A file that somebody has open, on a volume of his own.
+struct Open {
+    attached: Attached,
+    volume: Volume,
+    directory: Ino,
+    ino: Ino,
+    handle: Handle,
+}
+
+impl Open {
+    /// One that was just made.
+    fn made(site: &Site, name: &str) -> Open {
+        let (attached, volume) = attached(site);
+        let directory = own_directory(&volume, 0);
+        let (ino, handle) = made(&volume, directory, name).expect("made");
+        Open { attached, volume, directory, ino, handle }
+    }
+
+    /// One that is on the disks, with its names, and holds this byte all over.
+    fn synced(site: &Site, name: &str, byte: u8) -> Open {
+        let open = Open::made(site, name);
+        open.write(0, &[byte; LENGTH]);
+        open.sync().expect("synced");
+        open.sync_names();
+        open
+    }
+
+    fn write(&self, at: usize, piece: &[u8]) {
+        assert_eq!(self.volume.write(self.handle, at as u64, piece, false), Ok(piece.len()));
+    }
+
+    fn cut(&self, length: usize) {
+        let cut = SetAttr { size: Some(length as u64), ..SetAttr::default() };
+        self.volume.setattr(me(), self.ino, Some(self.handle), &cut).expect("cut");
+    }
+
+    fn sync(&self) -> Result<(), FsError> {
+        self.volume.fsync(self.handle, machine::below(2) == 0)
+    }
+
+    fn sync_names(&self) {
+        client::sync_directory(&self.volume, self.directory);
+        client::sync_directory(&self.volume, Ino::ROOT);
+    }
+
+    fn content(&self) -> Vec<u8> {
+        read_all(&self.volume, self.handle).expect("it can be read")
+    }
+
+    /// Closes it and goes; returns what it held.
+    fn leave(self) -> Vec<u8> {
+        let left = self.content();
+        self.volume.release(self.handle).expect("closed");
+        self.go();
+        left
+    }
+
+    /// Goes when it is closed.
+    fn go(self) {
+        self.volume.forget(self.ino, 1);
+        self.volume.forget(self.directory, 1);
+        drop(self.volume);
+        self.attached.close();
+    }
+}
+
+/// What the files of the directory hold after every machine lost its power once more.
+fn all_after_all(site: &mut Site) -> BTreeMap<String, Vec<u8>> {
     (0..SERVERS).for_each(|position| site.crash(position));
     start_all(site);
     let (attached, volume) = attached(site);
     let directory = own_directory(&volume, 0);
-    let attr = volume.lookup(me(), directory, OsStr::new(name)).expect("it was synced");
-    let opened = volume.open(me(), attr.ino, OpenFlags::READ_ONLY).expect("it can be opened");
-    let content = read_all(&volume, opened.handle).expect("it can be read");
-    volume.release(opened.handle).expect("it can be closed");
-    volume.forget(attr.ino, 1);
+    let found = kept::read(&volume, directory).expect("everything can be read");
     volume.forget(directory, 1);
     drop(volume);
     attached.close();
-    content
+    found
+}
+
+/// What a file that is on the disks with its name holds then.
+fn content_after_all(site: &mut Site, name: &str) -> Vec<u8> {
+    all_after_all(site).remove(name).expect("it was synced")
 }
 
 /// A sync that is answered means the cut; where the cut was lost it is told, once.
 fn cut_and_crash(site: &mut Site) {
-    let (attached, volume) = attached(site);
-    let directory = own_directory(&volume, 0);
-    let (ino, handle) = made(&volume, directory, "file").expect("made");
-    assert_eq!(volume.write(handle, 0, &[7; LENGTH], false), Ok(LENGTH));
-    volume.fsync(handle, false).expect("synced");
-    client::sync_directory(&volume, directory);
-    client::sync_directory(&volume, Ino::ROOT);
-    let cut = SetAttr { size: Some(CUT as u64), ..SetAttr::default() };
-    volume.setattr(me(), ino, Some(handle), &cut).expect("cut");
+    let file = Open::synced(site, "file", 7);
+    file.cut(CUT);
     site.crash(1);
     start(site, 1);
-    let first = volume.fsync(handle, machine::below(2) == 0);
+    let first = file.sync();
     machine::note(|| format!("the first sync: {first:?}"));
     if first.is_err() {
-        volume.fsync(handle, false).expect("it is told once");
+        file.sync().expect("it is told once");
     }
-    let left = read_all(&volume, handle).expect("it can be read");
+    let left = file.leave();
     assert!(first.is_err() || left.len() == CUT, "it has {} bytes", left.len());
-    volume.release(handle).expect("closed");
-    volume.forget(ino, 1);
-    volume.forget(directory, 1);
-    drop(volume);
-    attached.close();
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
     assert!(left.len() == CUT || left.len() == LENGTH || left.iter().all(|byte| [0, 7].contains(byte)));
 }
 
 /// Whoever is told that a file is synced may rely on it, also while somebody else still syncs it.
 fn sync_together(site: &mut Site) {
-    let (attached, volume) = attached(site);
-    let directory = own_directory(&volume, 0);
-    let (ino, handle) = made(&volume, directory, "file").expect("made");
-    assert_eq!(volume.write(handle, 0, &[7; LENGTH], false), Ok(LENGTH));
-    client::sync_directory(&volume, directory);
-    client::sync_directory(&volume, Ino::ROOT);
+    let file = Open::synced(site, "file", 7);
     // So that both have connections.
-    assert_eq!(both_sync(&volume, handle, || ()), [Ok(()); 2]);
+    assert_eq!(both_sync(&file, || ()), [Ok(()); 2]);
     for round in 0..SYNCED_TWICE {
-        sync_in_a_power_cut(site, &volume, (ino, handle), round);
+        sync_in_a_power_cut(site, &file, round);
     }
-    let left = read_all(&volume, handle).expect("it can be read");
-    volume.release(handle).expect("closed");
-    volume.forget(ino, 1);
-    volume.forget(directory, 1);
-    drop(volume);
-    attached.close();
+    let left = file.leave();
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
 }
 
-fn sync_in_a_power_cut(site: &mut Site, volume: &Volume, (ino, handle): (Ino, Handle), round: u8) {
-    assert_eq!(volume.write(handle, 0, &[round; LENGTH], false), Ok(LENGTH));
+fn sync_in_a_power_cut(site: &mut Site, file: &Open, round: u8) {
+    file.write(0, &[round; LENGTH]);
     let length = if machine::below(2) == 0 { CUT } else { LENGTH };
     if length == CUT {
-        let cut = SetAttr { size: Some(CUT as u64), ..SetAttr::default() };
-        volume.setattr(me(), ino, Some(handle), &cut).expect("cut");
+        file.cut(CUT);
     }
-    let answers = both_sync(volume, handle, || {
+    let answers = both_sync(file, || {
         std::thread::sleep(Duration::from_micros(machine::below(SYNCS_US)));
         site.crash(1);
         start(site, 1);
     });
     machine::note(|| format!("the syncs: {answers:?}"));
-    let left = read_all(volume, handle).expect("it can be read");
+    let left = file.content();
     let is_whole = left == vec![round; length];
     assert!(is_whole || answers.iter().all(Result::is_err), "{} bytes of {length}", left.len());
     if answers.iter().any(Result::is_err) {
-        volume.fsync(handle, false).expect("it is told once");
+        file.sync().expect("it is told once");
     }
 }
 
 /// Two sync a file at about the same time; what happens meanwhile, and what they are answered.
-fn both_sync(volume: &Volume, handle: Handle, meanwhile: impl FnOnce()) -> [Result<(), FsError>; 2] {
+fn both_sync(file: &Open, meanwhile: impl FnOnce()) -> [Result<(), FsError>; 2] {
     let sync = || {
         std::thread::sleep(Duration::from_micros(machine::below(SYNCS_US / 4)));
-        volume.fsync(handle, machine::below(2) == 0)
+        file.sync()
     };
     std::thread::scope(|scope| {
         let both = [scope.spawn(sync), scope.spawn(sync)];
         meanwhile();
         both.map(|one| one.join().expect("answered"))
     })
+}
+
+/// Whoever has a file open keeps it, under whichever name the power cut leaves it, and what he writes then is its content.
+fn rename_and_crash(site: &mut Site) {
+    let file = Open::synced(site, "file", PIECES + 1);
+    let mut states = States(vec![vec![PIECES + 1; LENGTH]]);
+    let is_replacing = machine::below(2) == 0;
+    if is_replacing {
+        let (ino, handle) = made(&file.volume, file.directory, "moved").expect("made");
+        file.volume.fsync(handle, false).expect("synced");
+        file.volume.release(handle).expect("closed");
+        file.volume.forget(ino, 1);
+        file.sync_names();
+    }
+    let mut write = |number| {
+        // Some of it beyond the end.
+        let (at, piece) = (machine::below((LENGTH + PIECE) as u64) as usize, [number; PIECE]);
+        file.write(at, &piece);
+        states.wrote(at, &piece);
+    };
+    write(1);
+    let (old, new) = (OsStr::new("file"), OsStr::new("moved"));
+    let mode = RenameMode::Replace;
+    file.volume.rename(me(), file.directory, old, file.directory, new, mode).expect("renamed");
+    write(2);
+    site.crash(0);
+    // Servers of content are written to meanwhile.
+    start(site, 0);
+    write(3);
+    let first = file.sync();
+    assert!(is_done(first) || file.sync().is_ok(), "it is told once");
+    let left = file.content();
+    states.assert_may_be(&left);
+    let longer = left.len() + 2 * PIECE;
+    file.cut(longer);
+    assert!(file.content()[left.len()..] == [0; 2 * PIECE], "what a file grows by is zeros");
+    file.sync().expect("synced");
+    file.sync_names();
+    let left = file.leave();
+    let mut found = all_after_all(site);
+    assert!(is_replacing || found.len() == 1, "there are {:?}", found.keys());
+    let is_it = |name: &str| found.get(name).is_some_and(|content| *content == left);
+    assert!(is_it("file") || is_it("moved"), "what was synced is as it was");
+    if found.len() == 2 {
+        assert_eq!(found.remove("moved"), Some(Vec::new()), "what was not replaced after all");
+    }
+}
+
+/// A sync that is answered means the content. Without what says where that is, the file is lost to who has it open.
+fn name_and_crash(site: &mut Site) {
+    let file = Open::made(site, "file");
+    // On one server only, which may be the other one: then nothing of the content is lost.
+    let first = [1; STRIPE];
+    file.write(STRIPE * machine::below(2) as usize, &first);
+    let before = file.content();
+    if machine::below(2) == 0 {
+        file.sync_names();
+    }
+    site.crash(0);
+    start(site, 0);
+    let told = [file.sync(), file.sync()];
+    machine::note(|| format!("the syncs: {told:?}"));
+    if told[1].is_err() {
+        assert_eq!(told[1], Err(FsError::Stale), "the file is lost, and nothing else is told twice");
+        assert_eq!(read_all(&file.volume, file.handle), Err(FsError::Stale));
+        file.volume.release(file.handle).expect("closed");
+        return file.go();
+    }
+    assert!(told[0].is_err() || file.content() == before, "what was synced is there");
+    let second = [2; LENGTH];
+    file.write(0, &second);
+    file.sync().expect("nothing was lost since");
+    file.sync_names();
+    assert!(file.leave() == second);
+    assert!(content_after_all(site, "file") == second, "what was synced is as it was");
 }
 
 /// A name whose making failed is not there, whatever the power cut left.
@@ -292,7 +424,7 @@ struct States(Vec<Vec<u8>>);
 impl States {
     fn wrote(&mut self, at: usize, piece: &[u8]) {
         let mut next = self.0.last().expect("there is one").clone();
-        next[at..at + piece.len()].copy_from_slice(piece);
+        kept::put(&mut next, at, piece);
         self.0.push(next);
     }
 
@@ -302,10 +434,7 @@ impl States {
 
     /// Each byte is as it was at some time since.
     fn assert_may_be(&self, found: &[u8]) {
-        assert_eq!(found.len(), LENGTH);
-        let is_known = |at: usize| self.0.iter().any(|state| state[at] == found[at]);
-        let wrong = (0..LENGTH).find(|at| !is_known(*at));
-        assert_eq!(wrong, None, "it is {:?}", wrong.map(|at| found[at]));
+        kept::may_be(found, &self.0).unwrap_or_else(|wrong| panic!("it {wrong}"));
     }
 }
 
@@ -323,13 +452,8 @@ fn is_done<T>(result: Result<T, FsError>) -> bool {
 /// A sync that fails is told, and again as long as something is not synced; nothing that was synced is lost; names, and what can be
 /// read, are as well as before. When the server is started anew its disk is used again.
 fn disk_fails(site: &mut Site) {
-    let (attached, volume) = attached(site);
-    let directory = own_directory(&volume, 0);
-    let (ino, handle) = made(&volume, directory, "file").expect("made");
-    assert_eq!(volume.write(handle, 0, &[PIECES + 1; LENGTH], false), Ok(LENGTH));
-    volume.fsync(handle, false).expect("synced");
-    client::sync_directory(&volume, directory);
-    client::sync_directory(&volume, Ino::ROOT);
+    let file = Open::synced(site, "file", PIECES + 1);
+    let (volume, directory) = (&file.volume, file.directory);
     let mut states = States(vec![vec![PIECES + 1; LENGTH]]);
     // Some fail for a moment: a second sync would find nothing left to write, and must not say that all is well.
     let count = if machine::below(2) == 0 { 1 + machine::below(2) } else { u64::MAX };
@@ -338,11 +462,11 @@ fn disk_fails(site: &mut Site) {
     for number in 1..=PIECES {
         let (at, piece) = (machine::below((LENGTH - PIECE) as u64) as usize, [number; PIECE]);
         // What fails is done in part: what is on the other server, or nothing.
-        let written = volume.write(handle, at as u64, &piece, false);
+        let written = volume.write(file.handle, at as u64, &piece, false);
         // A write of which a part could be done says how much.
         is_refused |= !is_done(written) || written != Ok(PIECE);
         states.wrote(at, &piece);
-        let is_synced = is_done(volume.fsync(handle, machine::below(2) == 0));
+        let is_synced = is_done(file.sync());
         assert!(!(is_told && is_synced), "a sync that failed is answered the next time");
         is_told |= !is_synced;
         if is_synced && !is_refused {
@@ -351,7 +475,7 @@ fn disk_fails(site: &mut Site) {
         volume.mkdir(me(), directory, OsStr::new(&format!("directory{number}")), 0o755).expect("made");
     }
     assert!(is_told || is_refused, "nobody was told");
-    states.assert_may_be(&read_all(&volume, handle).expect("it can be read"));
+    states.assert_may_be(&file.content());
     if machine::below(2) == 0 {
         site.kill(1)
     } else {
@@ -359,23 +483,19 @@ fn disk_fails(site: &mut Site) {
     }
     start(site, 1);
     // What was lost may be told once more.
-    let is_lost = !is_done(volume.fsync(handle, false));
+    let is_lost = !is_done(file.sync());
     let last = [PIECES + 2; PIECE];
-    assert_eq!(volume.write(handle, 0, &last, false), Ok(PIECE));
+    file.write(0, &last);
     states.wrote(0, &last);
-    assert_eq!(volume.fsync(handle, false), Ok(()), "told before: {is_lost}");
-    let left = read_all(&volume, handle).expect("it can be read");
+    assert_eq!(file.sync(), Ok(()), "told before: {is_lost}");
+    for number in 1..=PIECES {
+        let name = OsString::from(format!("directory{number}"));
+        let attr = volume.lookup(me(), directory, &name).expect("it was made");
+        volume.forget(attr.ino, 2);
+        volume.rmdir(me(), directory, &name).expect("removed");
+    }
+    let left = file.leave();
     assert!(left[..PIECE] == last, "what was synced last");
     states.assert_may_be(&left);
-    volume.release(handle).expect("closed");
-    volume.forget(ino, 1);
-    for number in 1..=PIECES {
-        let name = format!("directory{number}");
-        let attr = volume.lookup(me(), directory, OsStr::new(&name)).expect("it was made");
-        volume.forget(attr.ino, 2);
-    }
-    volume.forget(directory, 1);
-    drop(volume);
-    attached.close();
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
 }

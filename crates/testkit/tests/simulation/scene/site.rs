@@ -19,7 +19,7 @@ const WORD: &str = "5eed";
 const NAMESPACE: &str = "c1";
 const PORT: u16 = 7000;
 /// So small that everything crosses stripes.
-const STRIPE_BYTES: u64 = 4096;
+pub const STRIPE_BYTES: u64 = 4096;
 /// How long a session lives without a connection.
 const GRACE: Duration = Duration::from_secs(20);
 /// Pause between two tries to look through the other servers.
