@@ -192,7 +192,11 @@ impl LocalStub {
         if self.is_nameless() {
             return Ok(Some(Now::of(&self.stat()?, &reach, live.base.as_ref())));
         }
-        self.settle(live, file, &reach).map(Some)
+        match self.settle(live, file, &reach) {
+            Ok(now) => Ok(Some(now)),
+            // The disk does not take it: it stays unsettled, and is as long all the same.
+            Err(_) => Ok(Some(Now::of(&self.stat()?, &reach, live.base.as_ref()))),
+        }
     }
 
     /// Length of a striped file of a shared tree.

@@ -1,20 +1,42 @@
-//! Disks that fail: after some calls that write to them or sync some do not succeed, or none any more.
+//! Disks that fail: after some calls that change something on them, or sync it, do not succeed, or none any more.
 //!
-//! What was written before and not synced may be lost when the power goes, as ever. A disk is in order again when the process that uses
-//! it has ended.
+//! What is there can be read: it is in memory. What was written before and not synced may be lost when the power goes, as ever. A disk
+//! is in order again when the process that uses it has ended.
 
 use super::faults::Fault;
 use super::{disk, schedule};
 
 /// What the call fails with, if it does.
 pub(super) fn refuses(number: i64, a: [usize; 6]) -> Option<i32> {
-    let descriptor = match number {
-        libc::SYS_write | libc::SYS_pwrite64 | libc::SYS_fallocate => a[0],
-        libc::SYS_fsync | libc::SYS_fdatasync | libc::SYS_syncfs => a[0],
-        libc::SYS_copy_file_range => a[2],
-        _ => return None,
+    let is_on_disk = match number {
+        libc::SYS_write
+        | libc::SYS_pwrite64
+        | libc::SYS_fallocate
+        | libc::SYS_ftruncate
+        | libc::SYS_fsync
+        | libc::SYS_fdatasync
+        | libc::SYS_syncfs
+        | libc::SYS_fsetxattr
+        | libc::SYS_fremovexattr
+        | libc::SYS_fchmod
+        | libc::SYS_fchown => disk::shown_kind(a[0] as i32).is_some(),
+        libc::SYS_copy_file_range => disk::shown_kind(a[2] as i32).is_some(),
+        // A server has no names but those on its disk.
+        libc::SYS_openat
+        | libc::SYS_mkdirat
+        | libc::SYS_mknodat
+        | libc::SYS_linkat
+        | libc::SYS_unlinkat
+        | libc::SYS_renameat
+        | libc::SYS_renameat2
+        | libc::SYS_setxattr
+        | libc::SYS_removexattr
+        | libc::SYS_fchmodat
+        | libc::SYS_fchownat
+        | libc::SYS_utimensat => true,
+        _ => false,
     };
-    (disk::shown_kind(descriptor as i32).is_some() && fails()).then_some(libc::EIO)
+    (is_on_disk && fails()).then_some(libc::EIO)
 }
 
 fn fails() -> bool {

@@ -7,7 +7,8 @@
 //! directory, or of what another open file wrote, means what the cut has left.
 //!
 //! An operation that failed because a disk was full has done nothing to names, and to content what it was to do in part or not
-//! at all.
+//! at all. One that failed because the disk of the names did is done or not; and when a sync of the directory failed so, no name is
+//! changed any more until the server of the names is started anew.
 
 use super::own::{me, names_in, read_all};
 use crate::machine;
@@ -189,6 +190,17 @@ pub struct Keeper<'a> {
     /// Power cuts and kills that are reckoned with.
     crashes: u64,
     kills: u64,
+    disk: Disk,
+}
+
+/// The disk of the names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disk {
+    Works,
+    /// It may fail.
+    Fails,
+    /// A sync of names failed: it is not written to any more.
+    Poisoned,
 }
 
 /// What an operation does to names, or to the content of a file.
@@ -201,7 +213,26 @@ enum Done<'a> {
 impl<'a> Keeper<'a> {
     pub fn new(volume: &'a Volume, directory: Ino, memory: Memory) -> Keeper<'a> {
         let (crashes, kills) = (machine::crashes(), machine::kills());
-        Keeper { volume, directory, memory, open: None, has_rest: false, stamp: 0, crashes, kills }
+        Keeper {
+            volume,
+            directory,
+            memory,
+            open: None,
+            has_rest: false,
+            stamp: 0,
+            crashes,
+            kills,
+            disk: Disk::Works,
+        }
+    }
+
+    /// The disk of the names is in another state from now on.
+    pub fn set_disk(&mut self, disk: Disk) {
+        self.disk = disk;
+    }
+
+    pub fn disk(&self) -> Disk {
+        self.disk
     }
 
     fn some_name(&self) -> Option<(String, usize)> {
@@ -278,7 +309,11 @@ impl<'a> Keeper<'a> {
         let has_crashed = !self.has_power();
         let error = match result {
             Ok(result) => {
-                self.memory.lock().note(&done, has_crashed);
+                let mut memory = self.memory.lock();
+                let before = memory.now().clone();
+                memory.note(&done, has_crashed);
+                let is_allowed = self.disk != Disk::Poisoned || *memory.now() == before;
+                assert!(is_allowed, "{what} after a sync of names that failed");
                 return Some(result);
             }
             Err(error) => error,
@@ -286,7 +321,8 @@ impl<'a> Keeper<'a> {
         machine::note(|| format!("{what} fails: {error}"));
         let was_killed = machine::kills() != self.kills;
         let is_full = error == FsError::NoSpace;
-        assert!(is_full || was_killed || has_crashed, "{what}: {error}");
+        let is_of_disk = self.disk != Disk::Works && is_of_disk(&error);
+        assert!(is_full || was_killed || has_crashed || is_of_disk, "{what}: {error}");
         let is_undone = is_full && !was_killed && !has_crashed && !matches!(done, Done::Content(..));
         if !is_undone {
             self.memory.lock().note(&done, has_crashed);
@@ -480,9 +516,22 @@ impl<'a> Keeper<'a> {
             let _ = self.volume.releasedir(handle);
             done
         });
+        if self.disk == Disk::Fails && done.as_ref().is_err_and(is_of_disk) {
+            self.disk = Disk::Poisoned;
+        }
         if self.attempt(Done::Nothing, "a sync of the directory", done).is_some() && self.has_power() {
+            assert!(self.disk != Disk::Poisoned, "a sync of names that failed is answered the next time");
             self.memory.lock().names.drain_to_last();
         }
+    }
+}
+
+/// A disk failed, or what it has lost is told.
+pub(super) fn is_of_disk(error: &FsError) -> bool {
+    match error {
+        FsError::Poisoned => true,
+        FsError::Host { errno, .. } => *errno == libc::EIO,
+        _ => false,
     }
 }
 

@@ -3,7 +3,7 @@
 //! The seed decides only what the cut leaves. Each was once wrong, and is told apart by what it does, not by its seed.
 
 use super::client::{self, own_directory};
-use super::kept;
+use super::kept::{self, Disk, Keeper, Memory};
 use super::own::{me, read_all};
 use super::site::{SERVES, Site};
 use crate::machine::{self, Faults, Seen};
@@ -36,6 +36,8 @@ const CALLS: u64 = 12;
 const SYNCED_TWICE: u8 = 12;
 /// What two syncs take together, in microseconds.
 const SYNCS_US: u64 = 2000;
+/// Operations before the disk of the names fails, while it does, and after it was put in order.
+const STEPS: [u64; 3] = [15, 25, 25];
 /// Longest time that a server needs to serve.
 const SERVES_WITHIN: Duration = Duration::from_secs(60);
 
@@ -57,11 +59,13 @@ pub enum Scene {
     RenameAndCrash,
     /// The machine of the names loses its power when it has the name of a new file on its disk, and not all the rest of it.
     NameAndCrash,
+    /// The disk of the names fails, and is in order again when its server is started anew.
+    NamesFail,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 7] = [
+    pub const ALL: [Scene; 8] = [
         Scene::CutAndCrash,
         Scene::MakeAndCrash,
         Scene::RemoveAndCrash,
@@ -69,6 +73,7 @@ impl Scene {
         Scene::SyncTogether,
         Scene::RenameAndCrash,
         Scene::NameAndCrash,
+        Scene::NamesFail,
     ];
 
     /// The one that is called so.
@@ -89,6 +94,7 @@ impl Scene {
             Scene::SyncTogether => sync_together(&mut site),
             Scene::RenameAndCrash => rename_and_crash(&mut site),
             Scene::NameAndCrash => name_and_crash(&mut site),
+            Scene::NamesFail => names_fail(&mut site),
         }
     }
 }
@@ -440,12 +446,7 @@ impl States {
 
 /// A write or a sync that a failing disk had to do with: it is done, or fails as the disk does.
 fn is_done<T>(result: Result<T, FsError>) -> bool {
-    let is_of_disk = |error: &FsError| match error {
-        FsError::Poisoned => true,
-        FsError::Host { errno, .. } => *errno == libc::EIO,
-        _ => false,
-    };
-    assert!(result.as_ref().err().is_none_or(is_of_disk), "{:?}", result.err());
+    assert!(result.as_ref().err().is_none_or(kept::is_of_disk), "{:?}", result.err());
     result.is_ok()
 }
 
@@ -498,4 +499,40 @@ fn disk_fails(site: &mut Site) {
     assert!(left[..PIECE] == last, "what was synced last");
     states.assert_may_be(&left);
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
+}
+
+/// What was told to be done is there as long as the server runs, what was told to be synced for good, and a sync that failed is not
+/// answered later. When the server is started anew its disk is used again.
+fn names_fail(site: &mut Site) {
+    let (attached, volume) = attached(site);
+    let directory = own_directory(&volume, 0);
+    client::sync_directory(&volume, Ino::ROOT);
+    let memory = Memory::default();
+    let mut keeper = Keeper::new(&volume, directory, memory.clone());
+    (0..STEPS[0]).for_each(|_| keeper.step());
+    let count = if machine::below(2) == 0 { 1 + machine::below(2) } else { u64::MAX };
+    keeper.set_disk(Disk::Fails);
+    site.fail_disk(0, machine::below(CALLS), count);
+    (0..STEPS[1]).for_each(|_| keeper.step());
+    machine::note(|| format!("the disk of the names: {:?}", keeper.disk()));
+    if machine::below(2) == 0 {
+        site.kill(0)
+    } else {
+        site.crash(0)
+    }
+    start(site, 0);
+    keeper.set_disk(Disk::Works);
+    (0..STEPS[2]).for_each(|_| keeper.step());
+    keeper.close();
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
+    (0..SERVERS).for_each(|position| site.crash(position));
+    start_all(site);
+    let (attached, volume) = self::attached(site);
+    let directory = own_directory(&volume, 0);
+    memory.compare(&volume, directory);
+    volume.forget(directory, 1);
+    drop(volume);
+    attached.close();
 }
