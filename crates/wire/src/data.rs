@@ -155,6 +155,12 @@ pub trait Share: Send + Sync {
         None
     }
 
+    /// The number of the memory that has what was changed through this share and is not synced; when all is synced, of the one that the
+    /// last sync was answered out of. `None`: this machine's own, or not known.
+    fn memory(&self) -> Option<u64> {
+        None
+    }
+
     /// A descriptor of the only substripe file, made if it is not there, for somebody who reads and writes it himself as
     /// long as the share is held. `None` where that would count something wrongly, or there are several.
     fn lend(&self) -> Result<Option<OwnedFd>> {

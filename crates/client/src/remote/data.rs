@@ -339,6 +339,10 @@ impl Share for RemoteShare {
             )
         }))
     }
+
+    fn memory(&self) -> Option<u64> {
+        self.unsynced.memory()
+    }
 }
 
 impl Drop for RemoteShare {

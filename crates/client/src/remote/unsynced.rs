@@ -23,6 +23,8 @@ struct State {
     /// The memory that has what was written first.
     memory: Option<u64>,
     writes: u64,
+    /// The one that the last sync was answered out of.
+    answered: Option<u64>,
 }
 
 /// See the module.
@@ -45,6 +47,12 @@ impl Unsynced {
         state.writes += 1;
     }
 
+    /// The memory that has the oldest part that is not synced, or else the one that the last sync was answered out of.
+    pub(crate) fn memory(&self) -> Option<u64> {
+        let state = self.lock();
+        state.memory.or(state.answered)
+    }
+
     /// A sync is going to be asked for.
     pub(crate) fn sync_begins(&self) -> Covered {
         Covered(*self.lock())
@@ -54,6 +62,7 @@ impl Unsynced {
     pub(crate) fn synced(&self, covered: Covered, life: Life) -> Result<()> {
         let now = boot::memory(life.boot);
         let mut state = self.lock();
+        state.answered = Some(now);
         // What was written meanwhile may not be covered; what was before is, or is told to be lost.
         state.memory = (state.writes != covered.0.writes).then_some(now);
         if covered.0.memory.is_some_and(|memory| memory != now) { Err(LOST) } else { Ok(()) }
@@ -87,6 +96,19 @@ mod tests {
         unsynced.wrote(life(2, 2));
         assert_eq!(sync(&unsynced, life(2, 2)), Err(LOST));
         assert_eq!(sync(&unsynced, life(2, 2)), Ok(()));
+    }
+
+    #[test]
+    fn the_memory_is_that_of_the_oldest_part_and_then_that_of_the_sync() {
+        let unsynced = Unsynced::default();
+        assert_eq!(unsynced.memory(), None);
+        unsynced.wrote(life(1, 1));
+        unsynced.wrote(life(2, 2));
+        assert_eq!(unsynced.memory(), Some(1));
+        assert_eq!(sync(&unsynced, life(3, 3)), Err(LOST));
+        assert_eq!(unsynced.memory(), Some(3));
+        unsynced.wrote(life(4, 4));
+        assert_eq!(unsynced.memory(), Some(4));
     }
 
     #[test]

@@ -1,23 +1,29 @@
-//! What is reserved at the ends of striped files for appends that are under way.
+//! What is reserved at the ends of striped files for appends that are under way, and where cuts of them are that are not synced.
 //!
 //! A client that was given a range writes it at the data services, whether or not the home lives: the next life must not give
-//! the range to somebody else. One entry for each file that is appended to while it is open: its number and the end of what
-//! is reserved. It is freed with the last opening. When all entries are taken, what is reserved beyond is forgotten with
+//! the range to somebody else. And who syncs a file that an earlier life has cut has to be told if a server of its content has lost
+//! that since. One entry for each file that is appended to or cut while it is open: its number, the end of what is reserved, and
+//! which memories have the cut. It is freed with the last opening. When all entries are taken, what is beyond is forgotten with
 //! the process, as the number of files that are appended to at a time has to have a limit.
 //!
 //! Order of events of a reservation: a free entry gets its end and then its number; one that has its number gets another
-//! end; then it is answered. Any thread may call.
+//! end; then it is answered. Of a cut: it is made; the entry gets the memories; then it is answered. Any thread may call.
 
 use super::intent::INTENT_WORDS;
 use super::page::Page;
 use forebay_wire::Ino;
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Files, at most.
 const ENTRIES: usize = 4096;
-/// Words of all: a number and an end each.
-pub(super) const RESERVATION_WORDS: usize = 2 * ENTRIES;
+/// Words of each: a number, an end, the memories that have a cut.
+const WORDS: usize = 3;
+const END: usize = 1;
+const CUT: usize = 2;
+/// Words of all.
+pub(super) const RESERVATION_WORDS: usize = WORDS * ENTRIES;
 
 /// See the module.
 pub(crate) struct Reservations {
@@ -43,7 +49,7 @@ struct Places {
 }
 
 fn place(entry: usize) -> usize {
-    INTENT_WORDS + 2 * entry
+    INTENT_WORDS + WORDS * entry
 }
 
 impl Reservations {
@@ -72,7 +78,8 @@ impl Reservations {
             Some(known) => *known,
             None => {
                 let entry = places.free.pop()?;
-                self.page.set(place(entry) + 1, 0);
+                self.page.set(place(entry) + END, 0);
+                self.page.set(place(entry) + CUT, 0);
                 self.page.set(place(entry), ino.0);
                 Place { entry, holders: 0, is_of_earlier_life: false }
             }
@@ -90,7 +97,7 @@ impl Reservations {
     /// A file was cut before the start: what was reserved at its end is behind its end now.
     pub(crate) fn was_cut(&self, ino: Ino) {
         if let Some(known) = self.places().of.get(&ino) {
-            self.page.set(place(known.entry) + 1, 0);
+            self.page.set(place(known.entry) + END, 0);
         }
     }
 
@@ -120,12 +127,22 @@ pub(crate) struct Reservation {
 impl Reservation {
     /// The end of it.
     pub(crate) fn end(&self) -> u64 {
-        self.all.page.word(place(self.entry) + 1)
+        self.all.page.word(place(self.entry) + END)
     }
 
     /// Another end.
     pub(crate) fn set_end(&self, end: u64) {
-        self.all.page.set(place(self.entry) + 1, end);
+        self.all.page.set(place(self.entry) + END, end);
+    }
+
+    /// Which memories have a cut of the file that is not synced; `None`: there is none.
+    pub(crate) fn cut(&self) -> Option<NonZeroU64> {
+        NonZeroU64::new(self.all.page.word(place(self.entry) + CUT))
+    }
+
+    /// These have one now.
+    pub(crate) fn set_cut(&self, memories: Option<NonZeroU64>) {
+        self.all.page.set(place(self.entry) + CUT, memories.map_or(0, NonZeroU64::get));
     }
 
     /// The file is closed. `is_left`: the process ends, and the next one will need it.
@@ -172,6 +189,32 @@ mod tests {
         let last = load();
         last.claims_are_over(|_| false);
         assert!(last.known(Ino(7)).is_none());
+    }
+
+    #[test]
+    fn a_cut_is_known_in_the_next_life_until_the_file_is_closed() {
+        let directory = tempfile::tempdir().unwrap();
+        let load = || {
+            let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
+            Arc::new(Reservations::load(Arc::new(page)))
+        };
+        let memories = NonZeroU64::new(5);
+        let first = load();
+        let cut = first.of(Ino(7)).unwrap();
+        assert_eq!(cut.cut(), None);
+        cut.set_cut(memories);
+        assert_eq!(cut.end(), 0, "nothing is reserved by that");
+        let next = load();
+        let claimed = next.known(Ino(7)).unwrap();
+        assert_eq!(claimed.cut(), memories);
+        next.claims_are_over(|ino| ino == Ino(7));
+        claimed.closed(false);
+        assert!(next.known(Ino(7)).is_none());
+        assert_eq!(
+            next.of(Ino(7)).unwrap().cut(),
+            None,
+            "an entry that is used again says nothing of earlier ones"
+        );
     }
 
     /// Else what is appended to it next would begin behind an append that had failed, and a hole.

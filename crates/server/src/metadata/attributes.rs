@@ -16,9 +16,10 @@ use super::stub::LocalStub;
 use crate::deeds::Deed;
 use crate::host::host;
 use forebay_model::layout::Layout;
-use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result, SetAttr, SetTime, Sharing, Stub};
+use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result, SetAttr, SetTime, Share, Sharing, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::os::fd::{AsFd, AsRawFd};
+use std::sync::Arc;
 
 /// First value of a deed that goes on by giving the stub of a number a length; the number and the length follow.
 pub(crate) const CUT: u64 = 1;
@@ -127,9 +128,7 @@ impl Tree {
 
     /// Cuts the substripe files of a file on all servers.
     fn cut_content(&self, stub: &LocalStub, file: FileId, layout: &Layout, size: u64) -> Result<()> {
-        let shares = (0..layout.stripe_count())
-            .map(|slot| Ok(self.data_of(layout, slot)?.share(file, layout.substripes())))
-            .collect::<Result<Vec<_>>>()?;
+        let shares = self.shares(file, layout)?;
         stub.cuts(&shares);
         for (slot, share) in (0..).zip(&shares) {
             for index in 0..layout.substripes() {
@@ -137,9 +136,14 @@ impl Tree {
                 share.cut(index, layout.share_len(substripe, size))?;
             }
         }
-        // A sync meanwhile did not cover all of it.
-        stub.cuts(&shares);
+        stub.has_cut(&shares);
         Ok(())
+    }
+
+    /// The shares of a file on all servers that it is spread over.
+    pub(super) fn shares(&self, file: FileId, layout: &Layout) -> Result<Vec<Arc<dyn Share>>> {
+        let share = |slot| Ok(self.data_of(layout, slot)?.share(file, layout.substripes()));
+        (0..layout.stripe_count()).map(share).collect()
     }
 
     fn set_owner(&self, object: &Object, change: &SetAttr) -> Result<()> {

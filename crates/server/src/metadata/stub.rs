@@ -18,7 +18,8 @@
 //! the data says the length ([`crate::recover`]). A cut is marked in both, so a sync after a cut brings both parts
 //! to the disk; after a crash before that the file is as it was before the cut, or reads as zeros where parts of it were
 //! cut. Servers of the content that lost their power since a cut have lost it while whoever cut and syncs heard of nothing: the
-//! first sync after a cut asks all of them, and fails once.
+//! first sync after a cut asks all of them, and fails once. For the next process it is written down which memories have the cut
+//! ([`crate::deeds`]).
 //!
 //! When the last holder drops a stub whose file has no name, its content goes: first from the meter's view, then from the
 //! disk. A crash before leaves substripe files without a stub, which the walk removes; an inline one goes with the
@@ -28,6 +29,7 @@ use super::Tree;
 use super::annotation::Annotation;
 use super::live::Live;
 use super::loan::Lent;
+use super::xattr::digest;
 use crate::content::{Accounting, Content, counted};
 use crate::deeds::{Deed, Reservation};
 use crate::host::host;
@@ -38,6 +40,7 @@ use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::any::Any;
+use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -45,6 +48,11 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 const NANOS: u64 = 1_000_000_000;
 /// First value of a deed that is an append to the file of a number; where it begins and how long it is follow.
 pub(crate) const APPEND: u64 = 2;
+/// What a sync fails with when a server of the content has lost a cut of an earlier process.
+const LOST: FsError = FsError::Host {
+    operation: "a storage node lost its power before a cut was synced",
+    errno: Errno::IO.raw_os_error(),
+};
 /// No tick: nothing was marked yet.
 const NEVER: u64 = 0;
 
@@ -72,6 +80,8 @@ pub(crate) struct LocalStub {
     /// Its shares on all servers, if it was cut since the last sync: who cuts it is not told by the servers of its content that a
     /// power cut undid that, so a sync asks them.
     cut: Mutex<Vec<Arc<dyn Share>>>,
+    /// The cut that is written down is one of this process, and not of an earlier one.
+    cut_here: AtomicBool,
     /// Held by who syncs: what he has taken from the two above may not be on the disk before he is done, and who syncs at the same time
     /// must not be told before. No other lock is held when it is asked for.
     syncing: Mutex<()>,
@@ -108,6 +118,7 @@ impl LocalStub {
             // What was done before it was opened is not known.
             unsynced: AtomicBool::new(true),
             cut: Mutex::default(),
+            cut_here: AtomicBool::new(false),
             syncing: Mutex::default(),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
@@ -170,9 +181,66 @@ impl LocalStub {
         cut.extend_from_slice(shares);
     }
 
+    /// They were cut: the next sync covers them, also if it is one of the next process.
+    pub(super) fn has_cut(&self, shares: &[Arc<dyn Share>]) {
+        // A sync meanwhile did not cover all of it.
+        self.cuts(shares);
+        let is_elsewhere = shares.iter().any(|share| share.memory().is_some());
+        if self.tree.sharing == Sharing::Sole || !is_elsewhere {
+            return;
+        }
+        let reservations = self.tree.reservations.get();
+        let kept = self.reservation.get_or_init(|| reservations.and_then(|all| all.of(self.ino)));
+        if let Some(kept) = kept {
+            self.cut_here.store(true, SeqCst);
+            kept.set_cut(Some(memories_of(shares)));
+        }
+    }
+
+    /// What is written down of the file, if anything is, here or by an earlier process.
+    fn kept(&self) -> Option<&Reservation> {
+        let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
+        if self.reservation.get().is_none()
+            && let Some(known) = known()
+        {
+            // Of an earlier life. If somebody else was faster, his is the same.
+            if let Err(Some(other)) = self.reservation.set(Some(known)) {
+                other.closed(true);
+            }
+        }
+        self.reservation.get().and_then(Option::as_ref)
+    }
+
     /// Cuts are on the disks of all servers afterwards. An error is told once where a server lost one, and again where it could not be
     /// asked.
     fn sync_cuts(&self) -> Result<()> {
+        let own = self.sync_own_cuts();
+        let Some((kept, memories)) = self.kept().and_then(|kept| kept.cut().map(|memories| (kept, memories)))
+        else {
+            return own;
+        };
+        let synced = match self.cut_here.load(SeqCst) {
+            true => own,
+            false => own.and_then(|()| self.sync_earlier_cut(memories)),
+        };
+        let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
+        // What was cut meanwhile is not covered.
+        if synced != Err(FsError::Unreachable) && cut.is_empty() {
+            self.cut_here.store(false, SeqCst);
+            kept.set_cut(None);
+        }
+        synced
+    }
+
+    /// The same of a cut that an earlier process has made, which these memories had.
+    fn sync_earlier_cut(&self, memories: NonZeroU64) -> Result<()> {
+        let Some((file, layout)) = self.annotation().striped else { return Ok(()) };
+        let shares = self.tree.shares(file, &layout)?;
+        shares.iter().try_for_each(|share| share.sync(false))?;
+        if memories_of(&shares) == memories { Ok(()) } else { Err(LOST) }
+    }
+
+    fn sync_own_cuts(&self) -> Result<()> {
         let shares = std::mem::take(&mut *self.cut.lock().unwrap_or_else(PoisonError::into_inner));
         let failed: Vec<_> =
             shares.iter().filter_map(|share| share.sync(false).err().map(|error| (share, error))).collect();
@@ -273,16 +341,7 @@ impl LocalStub {
     /// The next append begins here, or at the end of the file if that is beyond.
     fn set_reserved(&self, end: u64) {
         self.reserved.store(end, SeqCst);
-        let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
-        if self.reservation.get().is_none()
-            && let Some(known) = known()
-        {
-            // Of an earlier life. If somebody else was faster, his is the same.
-            if let Err(Some(other)) = self.reservation.set(Some(known)) {
-                other.closed(true);
-            }
-        }
-        if let Some(Some(kept)) = self.reservation.get() {
+        if let Some(kept) = self.kept() {
             kept.set_end(end);
         }
     }
@@ -345,6 +404,13 @@ impl LocalStub {
             None => {}
         }
     }
+}
+
+/// Stands for the memories that these have to do with, in their order.
+fn memories_of(shares: &[Arc<dyn Share>]) -> NonZeroU64 {
+    let memories = shares.iter().map(|share| share.memory().unwrap_or(u64::MAX));
+    let bytes: Vec<u8> = memories.flat_map(u64::to_ne_bytes).collect();
+    NonZeroU64::new(digest(&bytes)).unwrap_or(NonZeroU64::MIN)
 }
 
 fn has_privileged_bits(mode: u32, annotation: &Annotation) -> bool {

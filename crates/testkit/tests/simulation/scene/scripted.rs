@@ -46,6 +46,8 @@ const SERVES_WITHIN: Duration = Duration::from_secs(60);
 pub enum Scene {
     /// A file is cut, a server of its content loses its power, and the file is synced.
     CutAndCrash,
+    /// The same, and the server of the names is killed meanwhile.
+    CutAndKill,
     /// Files are made on a disk that is full now and then, and its machine loses its power.
     MakeAndCrash,
     /// Files are removed, and the machine of the names loses its power before it has them removed on its disk, or after.
@@ -65,8 +67,9 @@ pub enum Scene {
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 8] = [
+    pub const ALL: [Scene; 9] = [
         Scene::CutAndCrash,
+        Scene::CutAndKill,
         Scene::MakeAndCrash,
         Scene::RemoveAndCrash,
         Scene::DiskFails,
@@ -87,7 +90,8 @@ impl Scene {
         site.have_disks();
         start_all(&mut site);
         match self {
-            Scene::CutAndCrash => cut_and_crash(&mut site),
+            Scene::CutAndCrash => cut_and_crash(&mut site, false),
+            Scene::CutAndKill => cut_and_crash(&mut site, true),
             Scene::MakeAndCrash => make_and_crash(&mut site),
             Scene::RemoveAndCrash => remove_and_crash(&mut site),
             Scene::DiskFails => disk_fails(&mut site),
@@ -214,13 +218,22 @@ fn content_after_all(site: &mut Site, name: &str) -> Vec<u8> {
 }
 
 /// A sync that is answered means the cut; where the cut was lost it is told, once.
-fn cut_and_crash(site: &mut Site) {
+fn cut_and_crash(site: &mut Site, is_home_killed: bool) {
     let file = Open::synced(site, "file", 7);
     file.cut(CUT);
-    site.crash(1);
-    start(site, 1);
+    let is_crash = !is_home_killed || machine::below(4) > 0;
+    if is_crash {
+        site.crash(1);
+        start(site, 1);
+    }
+    if is_home_killed {
+        // It alone knew that it had cut something on the other one.
+        site.kill(0);
+        start(site, 0);
+    }
     let first = file.sync();
     machine::note(|| format!("the first sync: {first:?}"));
+    assert!(is_crash || first.is_ok(), "nothing was lost");
     if first.is_err() {
         file.sync().expect("it is told once");
     }
