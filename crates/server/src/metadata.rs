@@ -15,6 +15,7 @@ mod annotation;
 mod attributes;
 mod bare;
 mod create;
+mod cuts;
 mod directories;
 mod farewells;
 mod layout_attributes;

@@ -17,9 +17,7 @@
 //! that were changed. A length that grew by a write, and its times, need no sync of the stub: after a crash
 //! the data says the length ([`crate::recover`]). A cut is marked in both, so a sync after a cut brings both parts
 //! to the disk; after a crash before that the file is as it was before the cut, or reads as zeros where parts of it were
-//! cut. Servers of the content that lost their power since a cut have lost it while whoever cut and syncs heard of nothing: the
-//! first sync after a cut asks all of them, and fails once. For the next process it is written down which memories have the cut
-//! ([`crate::deeds`]).
+//! cut. Whether servers of the content still have it is asked by [`super::cuts`].
 //!
 //! When the last holder drops a stub whose file has no name, its content goes: first from the meter's view, then from the
 //! disk. A crash before leaves substripe files without a stub, which the walk removes; an inline one goes with the
@@ -27,20 +25,17 @@
 
 use super::Tree;
 use super::annotation::Annotation;
+use super::cuts::Cuts;
 use super::live::Live;
 use super::loan::Lent;
-use super::xattr::digest;
 use crate::content::{Accounting, Content, counted};
 use crate::deeds::{Deed, Reservation};
 use crate::host::host;
-use forebay_wire::{
-    FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Share, Sharing, Spread, Stub,
-};
+use forebay_wire::{FallocateMode, FsError, Ino, Loan, Placement, Result, SeekWhat, Sharing, Spread, Stub};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::any::Any;
-use std::num::NonZeroU64;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -48,11 +43,6 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLo
 const NANOS: u64 = 1_000_000_000;
 /// First value of a deed that is an append to the file of a number; where it begins and how long it is follow.
 pub(crate) const APPEND: u64 = 2;
-/// What a sync fails with when a server of the content has lost a cut of an earlier process.
-const LOST: FsError = FsError::Host {
-    operation: "a storage node lost its power before a cut was synced",
-    errno: Errno::IO.raw_os_error(),
-};
 /// No tick: nothing was marked yet.
 const NEVER: u64 = 0;
 
@@ -69,7 +59,7 @@ pub(crate) struct LocalStub {
     /// End of what was reserved for writes that append, in bytes; of no meaning when the length is larger.
     reserved: AtomicU64,
     /// Where the same is written down for the next process, once somebody asked for it.
-    reservation: OnceLock<Option<Reservation>>,
+    pub(super) reservation: OnceLock<Option<Reservation>>,
     /// Ticks of the system's clock in which a write and a read were last marked, in nanoseconds since the epoch.
     marked_write: AtomicU64,
     marked_read: AtomicU64,
@@ -77,11 +67,8 @@ pub(crate) struct LocalStub {
     privileged_bits: AtomicBool,
     /// The stub may hold something that is not on disk and that its substripe files do not say.
     unsynced: AtomicBool,
-    /// Its shares on all servers, if it was cut since the last sync: who cuts it is not told by the servers of its content that a
-    /// power cut undid that, so a sync asks them.
-    cut: Mutex<Vec<Arc<dyn Share>>>,
-    /// The cut that is written down is one of this process, and not of an earlier one.
-    cut_here: AtomicBool,
+    /// What was cut since the last sync.
+    pub(super) cuts: Cuts,
     /// Held by who syncs: what he has taken from the two above may not be on the disk before he is done, and who syncs at the same time
     /// must not be told before. No other lock is held when it is asked for.
     syncing: Mutex<()>,
@@ -117,8 +104,7 @@ impl LocalStub {
             privileged_bits: AtomicBool::new(has_privileged_bits(stat.st_mode, &annotation)),
             // What was done before it was opened is not known.
             unsynced: AtomicBool::new(true),
-            cut: Mutex::default(),
-            cut_here: AtomicBool::new(false),
+            cuts: Cuts::default(),
             syncing: Mutex::default(),
             nameless: AtomicBool::new(stat.st_nlink == 0),
             annotation: RwLock::new(annotation),
@@ -168,88 +154,6 @@ impl LocalStub {
     /// The stub itself was changed in a way that its substripe files do not say: the next sync has to cover it.
     pub(super) fn touched(&self) {
         self.unsynced.store(true, SeqCst);
-    }
-
-    /// These shares are going to be cut: the next sync covers them.
-    pub(super) fn cuts(&self, shares: &[Arc<dyn Share>]) {
-        // Of one machine's own there is none that is told separately.
-        if self.tree.sharing == Sharing::Sole {
-            return;
-        }
-        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
-        cut.clear();
-        cut.extend_from_slice(shares);
-    }
-
-    /// They were cut: the next sync covers them, also if it is one of the next process.
-    pub(super) fn has_cut(&self, shares: &[Arc<dyn Share>]) {
-        // A sync meanwhile did not cover all of it.
-        self.cuts(shares);
-        let is_elsewhere = shares.iter().any(|share| share.memory().is_some());
-        if self.tree.sharing == Sharing::Sole || !is_elsewhere {
-            return;
-        }
-        let reservations = self.tree.reservations.get();
-        let kept = self.reservation.get_or_init(|| reservations.and_then(|all| all.of(self.ino)));
-        if let Some(kept) = kept {
-            self.cut_here.store(true, SeqCst);
-            kept.set_cut(Some(memories_of(shares)));
-        }
-    }
-
-    /// What is written down of the file, if anything is, here or by an earlier process.
-    fn kept(&self) -> Option<&Reservation> {
-        let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
-        if self.reservation.get().is_none()
-            && let Some(known) = known()
-        {
-            // Of an earlier life. If somebody else was faster, his is the same.
-            if let Err(Some(other)) = self.reservation.set(Some(known)) {
-                other.closed(true);
-            }
-        }
-        self.reservation.get().and_then(Option::as_ref)
-    }
-
-    /// Cuts are on the disks of all servers afterwards. An error is told once where a server lost one, and again where it could not be
-    /// asked.
-    fn sync_cuts(&self) -> Result<()> {
-        let own = self.sync_own_cuts();
-        let Some((kept, memories)) = self.kept().and_then(|kept| kept.cut().map(|memories| (kept, memories)))
-        else {
-            return own;
-        };
-        let synced = match self.cut_here.load(SeqCst) {
-            true => own,
-            false => own.and_then(|()| self.sync_earlier_cut(memories)),
-        };
-        let cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
-        // What was cut meanwhile is not covered.
-        if synced != Err(FsError::Unreachable) && cut.is_empty() {
-            self.cut_here.store(false, SeqCst);
-            kept.set_cut(None);
-        }
-        synced
-    }
-
-    /// The same of a cut that an earlier process has made, which these memories had.
-    fn sync_earlier_cut(&self, memories: NonZeroU64) -> Result<()> {
-        let Some((file, layout)) = self.annotation().striped else { return Ok(()) };
-        let shares = self.tree.shares(file, &layout)?;
-        shares.iter().try_for_each(|share| share.sync(false))?;
-        if memories_of(&shares) == memories { Ok(()) } else { Err(LOST) }
-    }
-
-    fn sync_own_cuts(&self) -> Result<()> {
-        let shares = std::mem::take(&mut *self.cut.lock().unwrap_or_else(PoisonError::into_inner));
-        let failed: Vec<_> =
-            shares.iter().filter_map(|share| share.sync(false).err().map(|error| (share, error))).collect();
-        let Some((_, first)) = failed.first() else { return Ok(()) };
-        let first = *first;
-        let unasked = failed.into_iter().filter(|(_, error)| *error == FsError::Unreachable);
-        let mut cut = self.cut.lock().unwrap_or_else(PoisonError::into_inner);
-        cut.extend(unasked.map(|(share, _)| share.clone()));
-        Err(first)
     }
 
     /// The last name went.
@@ -338,6 +242,20 @@ impl LocalStub {
         }
     }
 
+    /// What is written down of the file, if anything is, here or by an earlier process.
+    pub(super) fn kept(&self) -> Option<&Reservation> {
+        let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
+        if self.reservation.get().is_none()
+            && let Some(known) = known()
+        {
+            // Of an earlier life. If somebody else was faster, his is the same.
+            if let Err(Some(other)) = self.reservation.set(Some(known)) {
+                other.closed(true);
+            }
+        }
+        self.reservation.get().and_then(Option::as_ref)
+    }
+
     /// The next append begins here, or at the end of the file if that is beyond.
     fn set_reserved(&self, end: u64) {
         self.reserved.store(end, SeqCst);
@@ -404,13 +322,6 @@ impl LocalStub {
             None => {}
         }
     }
-}
-
-/// Stands for the memories that these have to do with, in their order.
-fn memories_of(shares: &[Arc<dyn Share>]) -> NonZeroU64 {
-    let memories = shares.iter().map(|share| share.memory().unwrap_or(u64::MAX));
-    let bytes: Vec<u8> = memories.flat_map(u64::to_ne_bytes).collect();
-    NonZeroU64::new(digest(&bytes)).unwrap_or(NonZeroU64::MIN)
 }
 
 fn has_privileged_bits(mode: u32, annotation: &Annotation) -> bool {
