@@ -6,9 +6,10 @@ mod place;
 
 use place::{NOBODY, Place, ROOT, entries, shown};
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
-use std::process::Output;
+use std::process::{Output, Stdio};
 
 /// Runs a script of the test's own. `@PFS@` and `%j` work in it.
 fn run(place: &Place, options: &[&str], text: &str) -> Output {
@@ -84,7 +85,7 @@ fn the_path_is_below_mounts_in_every_way_of_serving(uid: u32) {
 }
 
 /// The reading end of a pipe that nobody reads any more.
-fn nobody_listens() -> std::process::Stdio {
+fn nobody_listens() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
@@ -452,7 +453,34 @@ fn refusals_run_nothing(uid: u32) {
     place.assert_nothing_is_left();
 }
 
+/// What is given to `command` on standard input, and what becomes of it.
+fn fed(place: &Place, words: &[&str], input: &[u8]) -> Output {
+    let mut command = place.program("forebay");
+    command.args(words).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    // A command that does not read may be gone already: then the rest is told by its output.
+    let _ = child.stdin.take().unwrap().write_all(input);
+    child.wait_with_output().unwrap()
+}
+
+fn a_shell_reads_what_it_is_fed(uid: u32) {
+    let place = Place::new(uid);
+    let request = ["shell", "--quiet", "--bb", "capacity=1MiB access=striped type=scratch"];
+    let output = fed(&place, &request, b"echo in $DW_JOB_STRIPED\nexit 4\n");
+    assert_eq!(output.status.code(), Some(4), "{}", shown(&output));
+    assert!(text(&output).trim_end().ends_with("_striped_scratch/"), "{}", shown(&output));
+    let output = fed(&place, &[&request[..], &["--", "cat"]].concat(), b"through a pipe");
+    assert_eq!(
+        (output.status.code(), text(&output).as_str()),
+        (Some(0), "through a pipe"),
+        "{}",
+        shown(&output)
+    );
+    place.assert_nothing_is_left();
+}
+
 as_root_and_as_nobody! {
+    a_shell_reads_what_it_is_fed: fed_shell_as_root, fed_shell_as_nobody;
     environment_and_status: environment_as_root, environment_as_nobody;
     a_signal_is_128_and_its_number: signal_as_root, signal_as_nobody;
     the_path_is_below_mounts_in_every_way_of_serving: path_as_root, path_as_nobody;

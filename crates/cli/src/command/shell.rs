@@ -5,7 +5,7 @@ use super::script_file::{Form, ScriptFile};
 use crate::args::Shell;
 use crate::error::CommandError;
 use crate::exit::Exit;
-use crate::job::script::ScriptCommand;
+use crate::job::script::{Input, ScriptCommand};
 use crate::machine::Places;
 use std::io::IsTerminal;
 use std::path::PathBuf;
@@ -20,7 +20,7 @@ pub fn shell(places: Places<'_>, arguments: Shell) -> Result<Exit, CommandError>
         arguments: words.collect(),
         directory: std::env::current_dir().map_err(CommandError::file("find", "."))?,
         variables: Vec::new(),
-        interactive: std::io::stdin().is_terminal(),
+        input: if std::io::stdin().is_terminal() { Input::Terminal } else { Input::Inherited },
     };
     let request = Request {
         script,

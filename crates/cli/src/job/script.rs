@@ -1,7 +1,7 @@
 //! The script's process: its start, its end, and the end of what it left running.
 //!
-//! The script runs in a process group of its own, with standard input from /dev/null as in a batch job (an interactive
-//! shell keeps the terminal and gets it as foreground group). The group is what an interrupt ends and what is swept
+//! The script runs in a process group of its own, with standard input from /dev/null as in a batch job (a shell keeps that of
+//! forebay, and its group becomes the foreground group of a terminal). The group is what an interrupt ends and what is swept
 //! after the script's own end: a background process that still wrote while results are staged out would make the
 //! stage-out a matter of luck. Processes that left the group (setsid) are not hunted down; the unmount names them.
 
@@ -22,6 +22,17 @@ const LEFTOVER_WAIT: Duration = Duration::from_secs(2);
 /// How often the end of a process group is looked for: there is no event for it.
 const GROUP_POLL: Duration = Duration::from_millis(5);
 
+/// Where a script reads from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Nowhere, as a batch job.
+    Nothing,
+    /// What this process reads from: a pipe or a file.
+    Inherited,
+    /// The terminal that this process has, of which the script's group is the foreground group.
+    Terminal,
+}
+
 /// What to run.
 #[derive(Debug)]
 pub struct ScriptCommand {
@@ -33,8 +44,8 @@ pub struct ScriptCommand {
     pub directory: PathBuf,
     /// Variables added to the environment of this process.
     pub variables: Vec<(String, OsString)>,
-    /// Keep the terminal as standard input and make the group its foreground group.
-    pub interactive: bool,
+    /// Its standard input.
+    pub input: Input,
 }
 
 /// A running script.
@@ -42,7 +53,7 @@ pub struct ScriptCommand {
 pub struct Script {
     child: Child,
     group: Pid,
-    interactive: bool,
+    input: Input,
 }
 
 /// The process group of a script; may be used from the interrupt hook while the script is awaited elsewhere.
@@ -58,15 +69,15 @@ impl ScriptCommand {
             .current_dir(&self.directory)
             .envs(self.variables.iter().map(|(name, value)| (name, value)))
             .process_group(0);
-        if !self.interactive {
+        if self.input == Input::Nothing {
             command.stdin(Stdio::null());
         }
         let child = command.spawn()?;
         let group = Pid::from_child(&child);
-        if self.interactive {
+        if self.input == Input::Terminal {
             give_terminal(group);
         }
-        Ok(Script { child, group, interactive: self.interactive })
+        Ok(Script { child, group, input: self.input })
     }
 }
 
@@ -84,7 +95,7 @@ impl Script {
     /// Waits for its end, then ends what it left running. Gives the script's status and whether something was left.
     pub fn wait(mut self) -> io::Result<(ExitStatus, bool)> {
         let status = self.child.wait();
-        if self.interactive {
+        if self.input == Input::Terminal {
             give_terminal(rustix::process::getpgrp());
         }
         let swept = ScriptGroup(self.group).sweep(LEFTOVER_WAIT);
@@ -174,7 +185,7 @@ mod tests {
             arguments: vec!["-c".into(), text.into()],
             directory: "/".into(),
             variables: vec![("GIVEN".into(), "yes".into())],
-            interactive: false,
+            input: Input::Nothing,
         }
     }
 

@@ -4,7 +4,7 @@ use super::Driver;
 use crate::job::description::describe;
 use crate::job::environment::{BatchJob, Exposed, variables};
 use crate::job::interpreter;
-use crate::job::script::{KILL_WAIT, Script, ScriptCommand, ScriptGroup, shell_status};
+use crate::job::script::{Input, KILL_WAIT, Script, ScriptCommand, ScriptGroup, shell_status};
 use crate::job::summary::ScriptLine;
 use forebay_agent::{AgentError, Unmounted};
 use forebay_controller::job::{Effect, Event, ScriptEnd};
@@ -176,7 +176,7 @@ impl Driver<'_> {
         let copy = self.machine.state.job(&self.job.token).join("script");
         let (program, arguments) = interpreter::command(copy, &self.job.script.args);
         let directory = self.job.script.working_directory.clone();
-        ScriptCommand { program, arguments, directory, variables: Vec::new(), interactive: false }
+        ScriptCommand { program, arguments, directory, variables: Vec::new(), input: Input::Nothing }
     }
 
     fn variables(&self) -> Vec<(String, std::ffi::OsString)> {
