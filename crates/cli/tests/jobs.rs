@@ -479,7 +479,22 @@ fn a_shell_reads_what_it_is_fed(uid: u32) {
     place.assert_nothing_is_left();
 }
 
+fn a_name_that_is_taken_is_told(uid: u32) {
+    let place = Place::new(uid);
+    let make = || {
+        place.program("forebay").args(["create-persistent", "kept", "--capacity", "1MiB"]).output().unwrap()
+    };
+    assert!(make().status.success());
+    let output = make();
+    assert_eq!(output.status.code(), Some(69), "{}", shown(&output));
+    let told = "there is a persistent instance kept already: choose another name, or use it with #DW persistentdw name=kept";
+    assert!(shown(&output).contains(told), "{}", shown(&output));
+    assert!(place.program("forebay").args(["destroy-persistent", "kept"]).status().unwrap().success());
+    place.assert_nothing_is_left();
+}
+
 as_root_and_as_nobody! {
+    a_name_that_is_taken_is_told: taken_as_root, taken_as_nobody;
     a_shell_reads_what_it_is_fed: fed_shell_as_root, fed_shell_as_nobody;
     environment_and_status: environment_as_root, environment_as_nobody;
     a_signal_is_128_and_its_number: signal_as_root, signal_as_nobody;

@@ -380,6 +380,14 @@ pub enum SetupError {
         /// Whose it is.
         session: SessionId,
     },
+    /// Names of persistent instances name one.
+    #[error(
+        "there is a persistent instance {name} already: choose another name, or use it with #DW persistentdw name={name}"
+    )]
+    NameInUse {
+        /// Which name.
+        name: String,
+    },
     /// A persistent instance cannot go while jobs use it.
     #[error("persistent instance {name} is attached by {}: wait until they end, or use hurry", jobs.join(", "))]
     Attached {

@@ -92,6 +92,9 @@ pub(super) fn add(
     request: &PersistentRequest,
     now: i64,
 ) -> Result<InstanceRecord, SetupError> {
+    if instance::persistent(tx, &request.name)?.is_some() {
+        return Err(SetupError::NameInUse { name: request.name.clone() });
+    }
     let label = free_token(tx, &request.name)?;
     let session = SessionId(number::session(tx)?);
     let person = Person { creator: &request.creator, uid: request.owner_uid, nodes: 0 };

@@ -304,7 +304,7 @@ fn a_persistent_instance_goes_only_when_nobody_has_it() {
     registry.instance_made(alpha.id).unwrap();
     assert!(matches!(
         registry.create_persistent(&persistent("alpha", 2), NOW),
-        Err(SetupError::TokenInUse { .. })
+        Err(SetupError::NameInUse { name }) if name == "alpha"
     ));
     assert!(matches!(registry.finish_destroy(alpha.id), Err(RegistryError::NotDestroying { .. })));
     let user = registry.setup_job(&JobRequest { attach: vec!["alpha".into()], ..job(1) }, NOW).unwrap();
