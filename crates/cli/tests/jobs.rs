@@ -479,6 +479,14 @@ fn a_shell_reads_what_it_is_fed(uid: u32) {
     place.assert_nothing_is_left();
 }
 
+fn a_command_that_is_not_there_is_named(uid: u32) {
+    let place = Place::new(uid);
+    let output = place.program("forebay").args(["shell", "--", "nosuchcommand"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(71), "{}", shown(&output));
+    assert!(shown(&output).contains("cannot start \"nosuchcommand\": "), "{}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
 fn a_name_that_is_taken_is_told(uid: u32) {
     let place = Place::new(uid);
     let make = || {
@@ -494,6 +502,7 @@ fn a_name_that_is_taken_is_told(uid: u32) {
 }
 
 as_root_and_as_nobody! {
+    a_command_that_is_not_there_is_named: missing_command_as_root, missing_command_as_nobody;
     a_name_that_is_taken_is_told: taken_as_root, taken_as_nobody;
     a_shell_reads_what_it_is_fed: fed_shell_as_root, fed_shell_as_nobody;
     environment_and_status: environment_as_root, environment_as_nobody;

@@ -61,6 +61,14 @@ pub struct Script {
 pub struct ScriptGroup(Pid);
 
 impl ScriptCommand {
+    /// As messages call it: a batch script is a copy with a name that its user never gave.
+    pub fn shown(&self) -> String {
+        match self.input {
+            Input::Nothing => "the script".into(),
+            Input::Inherited | Input::Terminal => format!("{:?}", self.program),
+        }
+    }
+
     /// Starts it.
     pub fn spawn(&self) -> io::Result<Script> {
         let mut command = Command::new(&self.program);

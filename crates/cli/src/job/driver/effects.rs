@@ -121,7 +121,8 @@ impl Driver<'_> {
         let begun = Instant::now();
         let command = self.command();
         let script = command.spawn().map_err(|error| {
-            format!("cannot start the script: {error}{}", interpreter::advice(&command.program))
+            let advice = interpreter::advice(&command.program);
+            format!("cannot start {}: {error}{advice}", command.shown())
         })?;
         let end = self.await_script(script)?;
         let elapsed = begun.elapsed();
