@@ -6,6 +6,7 @@
 //!
 //! The layout is part of the contract between versions; paths are made from here and nowhere else.
 
+use rustix::fs::Mode;
 use std::ffi::OsString;
 use std::io;
 use std::os::unix::fs::DirBuilderExt;
@@ -29,6 +30,14 @@ pub enum StateDirError {
     Relative {
         /// What was given.
         given: PathBuf,
+    },
+    /// What is made with such a mask its owner cannot use, and could not remove.
+    #[error(
+        "the umask {mask:04o} takes rights from the owner of new files, and nothing can be kept in them: set another one, such as umask 077"
+    )]
+    Mask {
+        /// The mask.
+        mask: u32,
     },
     /// The directory cannot be made.
     #[error(
@@ -71,6 +80,10 @@ impl StateDir {
 
     /// Makes the directories, readable by the owner only: scripts and paths of jobs are nobody else's business.
     pub fn make(&self) -> Result<(), StateDirError> {
+        let mask = mask();
+        if mask.contains(Mode::RUSR) || mask.contains(Mode::WUSR) || mask.contains(Mode::XUSR) {
+            return Err(StateDirError::Mask { mask: mask.as_raw_mode() });
+        }
         for path in [self.root.clone(), self.instances(), self.mounts(), self.jobs(), self.pool()] {
             std::fs::DirBuilder::new()
                 .recursive(true)
@@ -115,6 +128,13 @@ impl StateDir {
     pub fn pool(&self) -> PathBuf {
         self.root.join("pool")
     }
+}
+
+/// The mask of this process. It can be read by setting it only; another thread makes no file that the stricter one would harm.
+fn mask() -> Mode {
+    let mask = rustix::process::umask(Mode::RWXG | Mode::RWXO);
+    rustix::process::umask(mask);
+    mask
 }
 
 #[cfg(test)]

@@ -501,9 +501,29 @@ fn a_name_that_is_taken_is_told(uid: u32) {
     place.assert_nothing_is_left();
 }
 
+/// Files that their owner may not use would stay for ever.
+fn a_mask_that_shuts_the_owner_out_is_refused(uid: u32) {
+    let place = Place::new(uid);
+    place.write("job.sh", b"#!/bin/sh\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\numask\n");
+    let masked = |mask: &str| {
+        let line = format!("umask {mask}; exec forebay run --quiet '{}'", place.path("job.sh").display());
+        place.command("sh").args(["-c", &line]).output().unwrap()
+    };
+    for mask in ["0277", "0777"] {
+        let output = masked(mask);
+        assert_eq!(output.status.code(), Some(2), "{mask}: {}", shown(&output));
+        assert!(shown(&output).contains(&format!("the umask {mask} ")), "{}", shown(&output));
+        assert!(!place.path("state").exists(), "{mask}");
+    }
+    let output = masked("0077");
+    assert_eq!((output.status.code(), text(&output).as_str()), (Some(0), "0077\n"), "{}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
 as_root_and_as_nobody! {
     a_command_that_is_not_there_is_named: missing_command_as_root, missing_command_as_nobody;
     a_name_that_is_taken_is_told: taken_as_root, taken_as_nobody;
+    a_mask_that_shuts_the_owner_out_is_refused: mask_as_root, mask_as_nobody;
     a_shell_reads_what_it_is_fed: fed_shell_as_root, fed_shell_as_nobody;
     environment_and_status: environment_as_root, environment_as_nobody;
     a_signal_is_128_and_its_number: signal_as_root, signal_as_nobody;
