@@ -131,13 +131,18 @@ pub enum CommandError {
     #[error("the working directory is gone ({0}): change to one that exists")]
     WorkingDirectory(io::Error),
     /// The script cannot be read.
-    #[error("cannot read the script {path:?}: {source}{}", if path.as_os_str() == "-" { "; a script on standard input is /dev/stdin" } else { "" })]
+    #[error("cannot read the script {path:?}: {source}")]
     Script {
         /// As it was named.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
+    /// What is to be run as a script is none.
+    #[error(
+        "{0:?} is a program and not a script: write a script that starts it, or give it to forebay shell --bb REQUEST -- {0:?}"
+    )]
+    Program(PathBuf),
     /// Signals cannot be taken over.
     #[error("cannot install the signal handlers: {0}")]
     Signals(io::Error),
@@ -160,6 +165,7 @@ impl CommandError {
         match self {
             CommandError::StateDir(_)
             | CommandError::Script { .. }
+            | CommandError::Program(_)
             | CommandError::WorkingDirectory(_)
             | CommandError::Option { .. }
             | CommandError::UnknownJob { .. }

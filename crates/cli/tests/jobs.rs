@@ -479,6 +479,31 @@ fn a_shell_reads_what_it_is_fed(uid: u32) {
     place.assert_nothing_is_left();
 }
 
+/// As `sbatch` does with `-`.
+fn a_script_comes_through_a_pipe(uid: u32) {
+    let place = Place::new(uid);
+    let script = b"#!/bin/bash\n#DW jobdw capacity=1MiB access_mode=striped type=scratch\n\
+        echo $SLURM_JOB_NAME $1 $DW_JOB_STRIPED; read -r line || exit 6\n";
+    let output = fed(&place, &["run", "--quiet", "-", "word"], script);
+    assert_eq!(output.status.code(), Some(6), "the script itself reads nothing: {}", shown(&output));
+    assert!(text(&output).starts_with("stdin word /"), "{}", shown(&output));
+    let output = fed(&place, &["check", "-"], script);
+    assert!(output.status.success() && text(&output).contains("capacity=1MiB"), "{}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
+fn a_program_is_no_script(uid: u32) {
+    let place = Place::new(uid);
+    let output = place.program("forebay").args(["run", "/bin/true"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2), "{}", shown(&output));
+    let told = "\"/bin/true\" is a program and not a script";
+    assert!(shown(&output).contains(told) && shown(&output).contains("forebay shell"), "{}", shown(&output));
+    let script = "#!/bin/sh\ntail -c 5 \"$0\" | tr -d '\\0'; exit 0\n\0\0\0ab";
+    let output = run(&place, &[], script);
+    assert_eq!((output.status.code(), text(&output)), (Some(0), "ab".into()), "{}", shown(&output));
+    place.assert_nothing_is_left();
+}
+
 fn a_command_that_is_not_there_is_named(uid: u32) {
     let place = Place::new(uid);
     let output = place.program("forebay").args(["shell", "--", "nosuchcommand"]).output().unwrap();
@@ -521,6 +546,8 @@ fn a_mask_that_shuts_the_owner_out_is_refused(uid: u32) {
 }
 
 as_root_and_as_nobody! {
+    a_script_comes_through_a_pipe: piped_as_root, piped_as_nobody;
+    a_program_is_no_script: program_as_root, program_as_nobody;
     a_command_that_is_not_there_is_named: missing_command_as_root, missing_command_as_nobody;
     a_name_that_is_taken_is_told: taken_as_root, taken_as_nobody;
     a_mask_that_shuts_the_owner_out_is_refused: mask_as_root, mask_as_nobody;

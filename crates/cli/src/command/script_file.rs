@@ -9,6 +9,11 @@ use std::path::{Path, PathBuf};
 /// Largest script: Slurm's own default limit is 4 MiB, generated scripts may be larger.
 const SCRIPT_BYTES_MAX: u64 = 64 << 20;
 
+/// The name that stands for standard input, as with `sbatch`.
+const STANDARD_INPUT: &str = "-";
+/// What standard input is called where a path is needed: a job is named after it.
+const STANDARD_INPUT_PATH: &str = "/dev/stdin";
+
 /// What kind of text holds the directives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
@@ -34,17 +39,22 @@ pub struct ScriptFile {
 }
 
 impl ScriptFile {
-    /// Reads a file.
+    /// Reads a file, or standard input for `-`.
     pub fn read(path: &Path, form: Form) -> Result<ScriptFile, CommandError> {
         let failed = |source| CommandError::Script { path: path.to_owned(), source };
-        let absolute = std::path::absolute(path).map_err(failed)?;
-        let mut file = File::open(path).map_err(failed)?;
-        let mut text = Vec::new();
-        file.by_ref().take(SCRIPT_BYTES_MAX + 1).read_to_end(&mut text).map_err(failed)?;
+        let is_input = path.as_os_str() == STANDARD_INPUT;
+        let absolute = std::path::absolute(if is_input { Path::new(STANDARD_INPUT_PATH) } else { path });
+        let absolute = absolute.map_err(failed)?;
+        let text =
+            if is_input { beginning(std::io::stdin().lock()) } else { File::open(path).and_then(beginning) };
+        let text = text.map_err(failed)?;
         if text.len() as u64 > SCRIPT_BYTES_MAX {
             let problem =
                 format!("it is larger than {} MiB, which no batch script is", SCRIPT_BYTES_MAX >> 20);
             return Err(CommandError::Option { option: path.display().to_string(), problem });
+        }
+        if form == Form::Script && is_program(&text) {
+            return Err(CommandError::Program(path.to_owned()));
         }
         Ok(ScriptFile { form, named: path.to_path_buf(), path: absolute, text })
     }
@@ -93,4 +103,16 @@ impl ScriptFile {
     fn render(&self, finding: &forebay_directive::Diagnostic) -> String {
         finding.render(&self.named.to_string_lossy(), &self.text).trim_end().to_string()
     }
+}
+
+/// As much as shows whether it is too large.
+fn beginning(file: impl Read) -> std::io::Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(SCRIPT_BYTES_MAX + 1).read_to_end(&mut text)?;
+    Ok(text)
+}
+
+/// A zero byte in the first line: compiled programs have it, scripts that carry other data have it further down.
+fn is_program(text: &[u8]) -> bool {
+    text.iter().take_while(|byte| **byte != b'\n').any(|byte| *byte == 0)
 }
