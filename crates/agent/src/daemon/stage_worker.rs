@@ -76,12 +76,33 @@ pub(super) fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     Ok(result.sync_all()?)
 }
 
-/// Becomes the user for good. The process has one thread: the system's calls change that one only, glibc's all.
-fn become_user(uid: u32, gid: u32) -> std::io::Result<()> {
-    let checked = |code: libc::c_int| if code == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
+/// Why a staging is not done as its user.
+#[derive(Debug, thiserror::Error)]
+enum BecomeError {
+    /// Only root can become others.
+    #[error("this agent runs as uid {own} and cannot stage for uid {uid}: run it as root")]
+    NotRoot { own: u32, uid: u32 },
+    /// The system refuses it to root too.
+    #[error(
+        "this agent cannot become uid {uid} with group {gid}: {source}; it needs CAP_SETUID and CAP_SETGID"
+    )]
+    Refused { uid: u32, gid: u32, source: std::io::Error },
+}
+
+/// Becomes the user for good. Who is not root is himself already, or refuses: he would read and write what the user may not, or
+/// not what he may.
+fn become_user(uid: u32, gid: u32) -> Result<(), BecomeError> {
+    let own = rustix::process::geteuid();
+    if own.is_root() {
+        return exchange(uid, gid).map_err(|source| BecomeError::Refused { uid, gid, source });
     }
+    let own = own.as_raw();
+    if own == uid { Ok(()) } else { Err(BecomeError::NotRoot { own, uid }) }
+}
+
+/// Exchanges user and groups. The process has one thread: the system's calls change that one only, glibc's all.
+fn exchange(uid: u32, gid: u32) -> std::io::Result<()> {
+    let checked = |code: libc::c_int| if code == 0 { Ok(()) } else { Err(std::io::Error::last_os_error()) };
     let groups = groups_of(uid, gid);
     // SAFETY: the kernel reads as many groups as there are in the vector, which outlives the call.
     checked(unsafe { libc::setgroups(groups.len(), groups.as_ptr()) })?;
@@ -339,4 +360,37 @@ fn read_outside(list: &Path) -> Result<Vec<u8>, String> {
     let mut text = Vec::new();
     let read = File::open(list).and_then(|file| file.take(LIST_MAX + 1).read_to_end(&mut text));
     read.map(|_| text).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::process::Uid;
+
+    const NOBODY: u32 = 65_534;
+    const OTHER: u32 = 1_000;
+
+    /// The kernel's answer for this thread only: the other tests stay who they are.
+    fn as_nobody<T: Send + 'static>(act: impl FnOnce(u32) -> T + Send + 'static) -> T {
+        let thread = std::thread::spawn(move || {
+            if rustix::process::geteuid().is_root() {
+                let nobody = Uid::from_raw(NOBODY);
+                rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();
+            }
+            act(rustix::process::geteuid().as_raw())
+        });
+        thread.join().unwrap()
+    }
+
+    #[test]
+    fn without_root_nobody_else_is_staged_for() {
+        let (own, refused) = as_nobody(|own| (own, become_user(OTHER, OTHER).unwrap_err().to_string()));
+        let told = format!("this agent runs as uid {own} and cannot stage for uid {OTHER}: run it as root");
+        assert_eq!(refused, told);
+    }
+
+    #[test]
+    fn without_root_the_own_user_is_staged_for() {
+        as_nobody(|own| become_user(own, own).unwrap());
+    }
 }
