@@ -26,6 +26,7 @@
 //! Unknown keys are refused. The effective configuration is printed by `forebay config`. A file is read, never written.
 
 use forebay_model::capacity::format::exact;
+use forebay_model::capacity::text::SizeText;
 use forebay_model::capacity::{CapacityError, UNITS, parse_bytes};
 use forebay_model::limits::InstancePolicies;
 use forebay_model::units::{Bytes, KIB, MIB};
@@ -138,8 +139,8 @@ struct FileToml {
 #[serde(deny_unknown_fields)]
 struct PoolToml {
     name: String,
-    granularity: Option<String>,
-    stripe_size: Option<String>,
+    granularity: Option<SizeText>,
+    stripe_size: Option<SizeText>,
     substripes: Option<u32>,
     #[serde(default)]
     node: Vec<NodeToml>,
@@ -150,7 +151,7 @@ struct PoolToml {
 struct NodeToml {
     name: Option<String>,
     directory: PathBuf,
-    capacity: Option<String>,
+    capacity: Option<SizeText>,
 }
 
 /// What the command line says about the default pool.
@@ -286,7 +287,7 @@ impl Reader<'_> {
         }
     }
 
-    fn size(&self, key: String, text: &str, least: Bytes) -> Result<Bytes, ConfigError> {
+    fn size(&self, key: String, SizeText(text): &SizeText, least: Bytes) -> Result<Bytes, ConfigError> {
         let size = parse_bytes(text).map_err(|error| self.refuse(&key, text, size_problem(&error)))?;
         if size < least {
             return Err(self.refuse(key, text, format!("at least {} is needed", exact(least))));
@@ -300,7 +301,7 @@ impl Reader<'_> {
         {
             return Err(self.refuse("pool: name", &pool.name, "use letters, digits, `_`, `-` and `.`"));
         }
-        let size = |name: &str, text: &Option<String>, default: Bytes, least: Bytes| match text {
+        let size = |name: &str, text: &Option<SizeText>, default: Bytes, least: Bytes| match text {
             None => Ok(default),
             Some(text) => self.size(key(name), text, least),
         };
@@ -350,7 +351,7 @@ impl Reader<'_> {
                 "an absolute path is needed",
             ));
         }
-        let capacity = node.capacity.as_deref().map(|text| self.size(key("capacity"), text, GRANULARITY_MIN));
+        let capacity = node.capacity.as_ref().map(|text| self.size(key("capacity"), text, GRANULARITY_MIN));
         Ok(NodeConfig { directory: node.directory.clone(), capacity: capacity.transpose()?, name })
     }
 
@@ -422,6 +423,7 @@ mod tests {
             ("[[pool]]\nname = \"a\"\ngranularity = \"1.5GiB\"\n", "1536MiB"),
             ("[[pool]]\nname = \"a\"\ngranularity = \"1KiB\"\n", "at least 1MiB"),
             ("[[pool]]\nname = \"a\"\nstripe_size = \"5000\"\n", "multiple of 4096"),
+            ("[[pool]]\nname = \"a\"\nstripe_size = 65536\n", "write \"64KiB\""),
             ("[[pool]]\nname = \"a\"\nsubstripes = 0\n", "1 to 64"),
             ("[[pool]]\nname = \"a\"\n[[pool.node]]\ndirectory = \"x\"\n", "absolute path"),
             (

@@ -7,6 +7,7 @@
 //! Invariant: a [`Capacity`] prints as text that reads as the same capacity. Pure; any thread may call it.
 
 pub mod format;
+pub mod text;
 
 use crate::units::*;
 use serde::{Deserialize, Serialize};

@@ -33,6 +33,7 @@ use crate::fragment::volume;
 use crate::node::document::Document;
 use crate::node::{Endpoint, IoUring, NodeError};
 use forebay_model::capacity::format::exact;
+use forebay_model::capacity::text::SizeText;
 use forebay_model::units::Bytes;
 use serde::Deserialize;
 use std::fmt::{Display, Write};
@@ -153,8 +154,8 @@ struct StorageToml {
     kind: Option<Spanned<StorageKind>>,
     overcommit: Option<Spanned<bool>>,
     volume_group: Option<Spanned<String>>,
-    capacity: Spanned<String>,
-    granularity: Spanned<String>,
+    capacity: Spanned<SizeText>,
+    granularity: Spanned<SizeText>,
     listen: Spanned<String>,
     address: Option<Spanned<String>>,
     socket: Option<Spanned<String>>,
@@ -469,6 +470,7 @@ grace_s = 31
             ),
             ("capacity = ", "volume_group = \"g\"\ncapacity = ", "line 14: volume_group = g: only for kind"),
             ("capacity = ", "overcommit = true\ncapacity = ", "line 14: overcommit = true: only for kind"),
+            ("\"1600GB\"", "1600000000000", "write \"1600GB\""),
             ("1600GB", "1600XB", "line 14: capacity = 1600XB"),
             ("20GiB", "2TB", "line 15: granularity = 2TB: more than nothing, and not more than `capacity`"),
             ("0.0.0.0:7070", "0.0.0.0:0", "line 16: listen = 0.0.0.0:0: a port that stays the same"),

@@ -1,6 +1,7 @@
 //! A TOML file that is being read: its complaints name the file and the line.
 
 use super::NodeError;
+use forebay_model::capacity::text::SizeText;
 use forebay_model::capacity::{CapacityError, UNITS, parse_bytes};
 use forebay_model::units::Bytes;
 use serde::de::DeserializeOwned;
@@ -79,8 +80,8 @@ impl Document {
     }
 
     /// A number of bytes with its unit.
-    pub(crate) fn size(&self, key: &'static str, value: &Spanned<String>) -> Result<Bytes, NodeError> {
-        parse_bytes(value.get_ref()).map_err(|error| self.refuse(key, value, size_problem(&error)))
+    pub(crate) fn size(&self, key: &'static str, value: &Spanned<SizeText>) -> Result<Bytes, NodeError> {
+        parse_bytes(&value.get_ref().0).map_err(|error| self.refuse(key, value, size_problem(&error)))
     }
 
     /// A number between two others.

@@ -50,6 +50,7 @@
 use super::document::Document;
 use super::{Endpoint, NodeError};
 use forebay_model::capacity::format::exact;
+use forebay_model::capacity::text::SizeText;
 use forebay_model::ids::InstanceId;
 use forebay_model::layout::{LayoutChoice, SERVERS_MAX};
 use forebay_model::limits::{
@@ -175,7 +176,7 @@ struct InstanceToml {
     id: Spanned<u64>,
     name: Spanned<String>,
     fragment: Spanned<String>,
-    space: Spanned<String>,
+    space: Spanned<SizeText>,
     position: Spanned<u32>,
     token_file: Spanned<String>,
     seal_file: Spanned<String>,
@@ -206,11 +207,11 @@ pub(super) struct AddressToml {
 struct NamespaceToml {
     name: Spanned<String>,
     home: Option<Spanned<u32>>,
-    stripe_size: Option<Spanned<String>>,
+    stripe_size: Option<Spanned<SizeText>>,
     stripe_count: Option<u32>,
     substripes: Option<u32>,
     first_server: Option<u32>,
-    max_file_size: Option<Spanned<String>>,
+    max_file_size: Option<Spanned<SizeText>>,
     max_file_size_policy: Option<Spanned<String>>,
     max_files: Option<u64>,
     max_files_policy: Option<Spanned<String>>,
@@ -462,8 +463,8 @@ fn owner(document: &Document, spanned: &Spanned<InstanceToml>) -> Result<Option<
     }
 }
 
-fn space(document: &Document, word: &Spanned<String>) -> Result<SpaceRule, NodeError> {
-    if word.get_ref() == HARD {
+fn space(document: &Document, word: &Spanned<SizeText>) -> Result<SpaceRule, NodeError> {
+    if word.get_ref().0 == HARD {
         return Ok(SpaceRule::Hard);
     }
     document.size("space", word).map(SpaceRule::Metered).map_err(|error| match error {
@@ -542,8 +543,9 @@ fn namespace_spec(
     servers: u32,
 ) -> Result<NamespaceSpec, NodeError> {
     let file = spanned.get_ref();
-    let size =
-        |key, text: &Option<Spanned<String>>| text.as_ref().map(|text| document.size(key, text)).transpose();
+    let size = |key, text: &Option<Spanned<SizeText>>| {
+        text.as_ref().map(|text| document.size(key, text)).transpose()
+    };
     let layout = LayoutChoice {
         stripe_size: size("stripe_size", &file.stripe_size)?.map(|bytes| bytes.0),
         stripe_count: file.stripe_count,
@@ -726,6 +728,8 @@ name = "c2"
             ("final_s = 301", "final_s = 86401", "line 14: final_s = 86401"),
             ("home = 1", "home = 2", "line 27: home = 2: 0 to 1 is possible"),
             ("stripe_size = \"1MiB\"", "stripe_size = \"1000\"", "line 25: namespace = c1: stripe size 1000"),
+            ("stripe_size = \"1MiB\"", "stripe_size = 65536", "write \"64KiB\""),
+            ("stripe_size = \"1MiB\"", "stripe_size = true", "expected a size in quotes, such as \"8MiB\""),
             ("stripe_count = 2", "stripe_count = 3", "stripe count 3: from 1 to the number of servers, 2"),
             ("name = \"c2\"", "name = \"c1\"", "line 37: name = c1: it is given twice"),
             ("name = \"c2\"", "name = \"c 2\"", "line 37: name = c 2"),

@@ -4,6 +4,7 @@ use crate::client::DEFAULT_SOCKET;
 use crate::cluster::limits::{LOST_AFTER_S, STORAGE_WAIT_S};
 use crate::cluster::settings::MOUNT_ROOT;
 use crate::cluster::{Settings, SpaceByHand};
+use forebay_model::capacity::text::SizeText;
 use forebay_model::capacity::{Capacity, parse_bytes};
 use forebay_model::limits::InstancePolicies;
 use forebay_model::units::Bytes;
@@ -99,7 +100,7 @@ enum User {
 #[serde(deny_unknown_fields)]
 struct PoolEntry {
     name: String,
-    granularity: String,
+    granularity: SizeText,
     #[serde(default, skip_serializing_if = "InstancePolicies::are_usual")]
     policy: InstancePolicies,
 }
@@ -226,7 +227,7 @@ impl Config {
 
     fn pool_entry(&self, (name, granularity): &(String, Bytes)) -> PoolEntry {
         let policy = self.policies.get(name).copied().unwrap_or_default();
-        PoolEntry { name: name.clone(), granularity: granularity.0.to_string(), policy }
+        PoolEntry { name: name.clone(), granularity: SizeText(granularity.0.to_string()), policy }
     }
 }
 
@@ -311,10 +312,10 @@ fn pools(entries: Vec<PoolEntry>) -> Result<Vec<(String, Bytes)>, String> {
     let mut pools: Vec<(String, Bytes)> = Vec::new();
     for PoolEntry { name, granularity, .. } in entries {
         check_name(&name)?;
-        let size = granularity.parse::<Capacity>();
+        let size = granularity.0.parse::<Capacity>();
         let Ok(Capacity::Bytes(bytes)) = size else {
             return Err(format!(
-                "granularity {granularity:?} of {name} is no size: write 16MiB, for example"
+                "granularity \"{granularity}\" of {name} is no size: write 16MiB, for example"
             ));
         };
         if pools.iter().any(|(other, _)| *other == name) {
@@ -422,6 +423,7 @@ mod tests {
             ("[[pool]]\nname = 'a'\ngranularity = '0'", "no size"),
             ("[[pool]]\nname = 'a'\ngranularity = '2N'", "no size"),
             ("[[pool]]\nname = 'a'\ngranularity = 'lots'", "no size"),
+            ("[[pool]]\nname = 'a'\ngranularity = 16777216", "write \"16MiB\""),
             ("[[pool]]\nname='a'\ngranularity='1'\n[[pool]]\nname='a'\ngranularity='1'", "twice"),
         ] {
             let error = parse(text).unwrap_err();
