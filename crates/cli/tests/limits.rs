@@ -165,15 +165,25 @@ echo status; forebay status --json $SLURM_JOB_ID; forebay status $SLURM_JOB_ID
     }
 }
 
+/// The persistent instance of a test.
+const KEPT: &str = "kept";
+
+/// A command of `forebay` that has to succeed; what it prints.
+fn succeed(place: &Place, words: &[&str]) -> Vec<u8> {
+    let output = place.program("forebay").args(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", shown(&output));
+    output.stdout
+}
+
+/// The accounting of an instance.
+fn status_of(place: &Place, name: &str) -> Value {
+    serde_json::from_slice(&succeed(place, &["status", "--json", name])).unwrap()
+}
+
 /// What was counted outlives the process that counted it.
 fn counting_goes_on_from_job_to_job(uid: u32) {
     let place = Place::new(uid);
-    let made = place
-        .program("forebay")
-        .args(["create-persistent", "kept", "--capacity", "32MiB", "--serve", "fuse"])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", shown(&made));
+    succeed(&place, &["create-persistent", KEPT, "--capacity", "32MiB", "--serve", "fuse"]);
     let script = "#!/bin/bash
 #DW persistentdw name=kept
 head -c 1000000 /dev/zero > $DW_PERSISTENT_STRIPED_kept/$SLURM_JOB_ID
@@ -182,9 +192,7 @@ head -c 1000000 /dev/zero > $DW_PERSISTENT_STRIPED_kept/$SLURM_JOB_ID
         let output = run(&place, &[], script);
         assert!(output.status.success(), "{}", shown(&output));
     }
-    let told = place.program("forebay").args(["status", "--json", "kept"]).output().unwrap();
-    assert!(told.status.success(), "{}", shown(&told));
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let told = status_of(&place, KEPT);
     let (namespace, fragment) = (&told["namespaces"][0], &told["fragments"][0]);
     assert_eq!(
         (&namespace["bytes_written"], &namespace["files_created"]),
@@ -195,20 +203,14 @@ head -c 1000000 /dev/zero > $DW_PERSISTENT_STRIPED_kept/$SLURM_JOB_ID
     assert!(fragment["bytes_written"].as_u64().unwrap() >= 2_000_000, "{told}");
     let unknown = place.program("forebay").args(["status", "nothere"]).output().unwrap();
     assert!(!unknown.status.success() && shown(&unknown).contains("nothere"), "{}", shown(&unknown));
-    let gone = place.program("forebay").args(["destroy-persistent", "kept"]).output().unwrap();
-    assert!(gone.status.success(), "{}", shown(&gone));
+    succeed(&place, &["destroy-persistent", KEPT]);
     place.assert_nothing_is_left();
 }
 
 /// What stagings bring in and take out is counted, also by the next process that serves the instance.
 fn stagings_are_counted(uid: u32) {
     let place = Place::new(uid);
-    let made = place
-        .program("forebay")
-        .args(["create-persistent", "kept", "--capacity", "32MiB", "--serve", "fuse"])
-        .output()
-        .unwrap();
-    assert!(made.status.success(), "{}", shown(&made));
+    succeed(&place, &["create-persistent", KEPT, "--capacity", "32MiB", "--serve", "fuse"]);
     let (input, result) = (place.path("input"), place.path("result"));
     std::fs::write(&input, vec![7; 500_000]).unwrap();
     let script = format!(
@@ -226,16 +228,14 @@ head -c 300000 $DW_PERSISTENT_STRIPED_kept/input > $DW_PERSISTENT_STRIPED_kept/r
         assert!(output.status.success(), "{}", shown(&output));
     }
     assert_eq!(std::fs::metadata(&result).unwrap().len(), 300_000);
-    let told = place.program("forebay").args(["status", "--json", "kept"]).output().unwrap();
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
+    let told = status_of(&place, KEPT);
     let namespace = &told["namespaces"][0];
     assert_eq!(
         (&namespace["stage_bytes_written"], &namespace["stage_bytes_read"]),
         (&1_000_000.into(), &600_000.into()),
         "{told}"
     );
-    let gone = place.program("forebay").args(["destroy-persistent", "kept"]).output().unwrap();
-    assert!(gone.status.success(), "{}", shown(&gone));
+    succeed(&place, &["destroy-persistent", KEPT]);
     place.assert_nothing_is_left();
 }
 
