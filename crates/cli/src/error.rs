@@ -12,8 +12,10 @@ use forebay_agent::daemon::DaemonError;
 use forebay_agent::node::NodeError;
 use forebay_controller::client::{AddressError, ClientError};
 use forebay_controller::custody::CustodyError;
-use forebay_controller::error::{OfferError, RegistryError, SetupError};
+use forebay_controller::error::{OfferError, OfferedError, RegistryError, SetupError};
 use forebay_controller::service::{ConfigError as ConfigRefused, ServiceError, StoreError};
+use forebay_model::capacity::format::{SizeStyle, format_size};
+use forebay_model::units::Bytes;
 use forebay_wire::FsError;
 use std::io;
 use std::path::PathBuf;
@@ -211,6 +213,46 @@ impl CommandError {
             | CommandError::Node(_)
             | CommandError::Signals(_) => Exit::Software,
         }
+    }
+}
+
+impl CommandError {
+    /// An allocation that was refused, or that the pools as configured cannot take. `default_pool` is the one that requests
+    /// without a pool go to.
+    pub fn refused(error: OfferedError, default_pool: &str) -> CommandError {
+        match error {
+            OfferedError::Offer(error) => error.into(),
+            OfferedError::Setup(source) => {
+                let advice = advice(&source, default_pool);
+                CommandError::Setup { source, advice }
+            }
+        }
+    }
+}
+
+/// What to do about a request that cannot be satisfied on one machine.
+fn advice(source: &SetupError, default_pool: &str) -> Option<String> {
+    match source {
+        SetupError::NoSpace { pool, free, granularity, .. } => {
+            let free = free.0.saturating_mul(granularity.0);
+            let lower = match free >> 20 {
+                0 => String::new(),
+                fitting => {
+                    format!("Lower capacity= in the script, or override it: --capacity {fitting}MiB; ")
+                }
+            };
+            let free = format_size(Bytes(free), SizeStyle::Binary);
+            Some(format!(
+                "free in {pool}: {free}. {lower}more disks: --pool-dir DIR; what holds space: dwstat most"
+            ))
+        }
+        SetupError::UnknownPool { .. } => Some(format!(
+            "remove pool= from the directive, use pool={default_pool}, or configure the pool (docs/running.md)"
+        )),
+        SetupError::UnknownPersistent { .. } => Some(
+            "make it with `#BB create_persistent` in an earlier job or with forebay create-persistent".into(),
+        ),
+        _ => None,
     }
 }
 

@@ -1,6 +1,5 @@
 //! This machine as a burst buffer: its state directory, configuration, registry and agent, opened together.
 
-use crate::command::run::refused;
 use crate::config::{Config, PoolOptions};
 use crate::error::CommandError;
 use crate::offer::offers;
@@ -64,7 +63,7 @@ impl Machine {
         let dead = pool.map(|pool| offers.take_dead(pool)).unwrap_or_default();
         offers.unusable.iter().for_each(crate::say::note);
         if dead.is_empty() {
-            taken.map_err(|error| refused(self, error))
+            taken.map_err(|error| CommandError::refused(error, &self.config.default_pool))
         } else {
             Err(CommandError::NoNode(dead))
         }

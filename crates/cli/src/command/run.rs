@@ -12,13 +12,11 @@ use crate::job::plan::Plan;
 use crate::job::script::{ScriptCommand, adopt_orphans};
 use crate::job::{report, sbatch};
 use crate::machine::{Machine, Places, now};
-use forebay_controller::error::{OfferedError, SetupError};
 use forebay_controller::job::Event;
 use forebay_controller::process::ProcessId;
 use forebay_controller::record::Job;
 use forebay_controller::request::{JobRequest, Script};
 use forebay_directive::Symbols;
-use forebay_model::capacity::format::{SizeStyle, format_size};
 use forebay_model::capacity::parse_bytes;
 use forebay_model::units::Bytes;
 use std::ffi::OsString;
@@ -167,43 +165,6 @@ pub fn conclude(outcome: &Outcome, interrupts: &Interrupts, quiet: bool) -> Exit
         crate::say::note(line);
     }
     exit
-}
-
-/// An allocation that was refused, or that the pools as configured cannot take.
-pub fn refused(machine: &Machine, error: OfferedError) -> CommandError {
-    match error {
-        OfferedError::Offer(error) => error.into(),
-        OfferedError::Setup(error) => advised(machine, error),
-    }
-}
-
-/// What to do about a request that cannot be satisfied on this machine.
-pub fn advised(machine: &Machine, source: SetupError) -> CommandError {
-    let advice = match &source {
-        SetupError::NoSpace { pool, free, granularity, .. } => {
-            let size =
-                |granules: u64| format_size(Bytes(granules.saturating_mul(granularity.0)), SizeStyle::Binary);
-            let fitting = free.0.saturating_mul(granularity.0) >> 20;
-            let lower = if fitting == 0 {
-                String::new()
-            } else {
-                format!("Lower capacity= in the script, or override it: --capacity {fitting}MiB; ")
-            };
-            Some(format!(
-                "free in {pool}: {}. {lower}more disks: --pool-dir DIR; what holds space: dwstat most",
-                size(free.0)
-            ))
-        }
-        SetupError::UnknownPool { .. } => Some(format!(
-            "remove pool= from the directive, use pool={}, or configure the pool (docs/running.md)",
-            machine.config.default_pool
-        )),
-        SetupError::UnknownPersistent { .. } => Some(
-            "make it with `#BB create_persistent` in an earlier job or with forebay create-persistent".into(),
-        ),
-        _ => None,
-    };
-    CommandError::Setup { source, advice }
 }
 
 fn working_directory() -> Result<PathBuf, CommandError> {
