@@ -4,10 +4,11 @@ use crate::dwstat::object::Object;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_model::limits::Policy;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 /// Manage the burst buffer: pools and nodes for operators, sessions with their space for everybody.
 #[derive(Debug, Parser)]
-#[command(name = "dwcli", version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(name = "dwcli", version = concat!("(forebay) ", env!("CARGO_PKG_VERSION")), max_term_width = 100, disable_help_subcommand = true)]
 pub struct Arguments {
     /// What to do.
     #[command(subcommand)]
@@ -51,10 +52,16 @@ fn object(word: &str) -> Result<Object, String> {
     found.ok_or_else(|| format!("objects are {}", names.join(", ")))
 }
 
+fn number<T: FromStr>(word: &str) -> Result<T, String> {
+    // One that is too large, negative or a name: what is needed is the same.
+    word.parse().map_err(|_| "a whole number is needed".to_owned())
+}
+
 /// `dwcli create`
 #[derive(Debug, Subcommand)]
 pub enum Create {
     /// A pool.
+    #[command(alias = "pools")]
     Pool {
         /// Its name.
         #[arg(long, value_name = "NAME")]
@@ -64,12 +71,13 @@ pub enum Create {
         granularity: String,
     },
     /// A session.
+    #[command(alias = "sessions")]
     Session {
         /// What it is known by; does not begin with a digit.
         #[arg(long, value_name = "TEXT")]
         token: String,
         /// Uid of its owner [default: the caller].
-        #[arg(long, value_name = "UID")]
+        #[arg(long, value_name = "UID", value_parser = number::<u32>)]
         owner: Option<u32>,
         /// Client nodes, where its activations are mounted.
         #[arg(long, value_name = "HOST", num_args = 1.., value_delimiter = ',')]
@@ -79,16 +87,19 @@ pub enum Create {
         creator: Option<String>,
     },
     /// An instance on a session.
+    #[command(alias = "instances")]
     Instance(Instance),
     /// A configuration on an instance.
+    #[command(alias = "configurations")]
     Configuration(Configuration),
     /// Mount a configuration on the session's client nodes.
+    #[command(alias = "activations")]
     Activation {
         /// The session.
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = number::<u64>)]
         session: u64,
         /// The configuration.
-        #[arg(long, value_name = "ID")]
+        #[arg(long, value_name = "ID", value_parser = number::<u64>)]
         configuration: u64,
         /// Where, an empty directory or none yet; for operators [default: the controller chooses, dwstat activations shows it].
         #[arg(long, value_name = "PATH")]
@@ -100,7 +111,7 @@ pub enum Create {
 #[derive(Args, Debug)]
 pub struct Instance {
     /// The session.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = number::<u64>)]
     pub session: u64,
     /// A label.
     #[arg(long, value_name = "TEXT")]
@@ -118,10 +129,10 @@ pub struct Instance {
     #[arg(long, value_name = "MODE", value_delimiter = ',', default_value = "stripe")]
     pub access_mode: Vec<Mode>,
     /// Seconds in which no more may be written to it than its multiplier allows [default with a multiplier: a day].
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", value_parser = number::<u64>)]
     pub write_window_length: Option<u64>,
     /// So many times its size may be written in that time [default with a length: 10].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u64>)]
     pub write_window_multiplier: Option<u64>,
     /// What happens at a limit: write_window, file_size or file_count = log, error or both. Others than operators can
     /// only add to what the pool says.
@@ -166,7 +177,7 @@ pub enum Strategy {
 #[derive(Args, Debug)]
 pub struct Configuration {
     /// The instance.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = number::<u64>)]
     pub instance: u64,
     /// Its type.
     #[arg(long = "type", value_name = "TYPE", default_value = "scratch")]
@@ -178,13 +189,13 @@ pub struct Configuration {
     #[arg(long, value_name = "SIZE")]
     pub max_file_size: Option<String>,
     /// No more files than this.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = number::<u64>)]
     pub max_files: Option<u64>,
     /// Accepted: the root directory belongs to the session's owner, who may change its mode.
     #[arg(long, value_name = "MODE")]
     pub root_permissions: Option<String>,
     /// Accepted: the root directory has the group of the session's owner.
-    #[arg(long, value_name = "GID")]
+    #[arg(long, value_name = "GID", value_parser = number::<u32>)]
     pub group: Option<u32>,
     /// The directory that a cache accelerates.
     #[arg(long, value_name = "PFS")]
@@ -217,6 +228,7 @@ pub enum Mode {
 pub enum Update {
     /// Nodes: their pool, or whether they take new instances.
     #[command(group = clap::ArgGroup::new("change").required(true))]
+    #[command(alias = "nodes")]
     Node {
         /// Their names.
         #[arg(long, value_name = "NAME", num_args = 1.., required = true)]
@@ -236,15 +248,16 @@ pub enum Update {
     },
     /// Instances: write window and policies. Others than operators can only make them stricter.
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+    #[command(alias = "instances")]
     Instance {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
         /// Seconds in which no more may be written than the multiplier allows.
-        #[arg(long, value_name = "SECONDS", group = "change")]
+        #[arg(long, value_name = "SECONDS", group = "change", value_parser = number::<u64>)]
         write_window_length: Option<u64>,
         /// So many times the size may be written in that time.
-        #[arg(long, value_name = "N", group = "change")]
+        #[arg(long, value_name = "N", group = "change", value_parser = number::<u64>)]
         write_window_multiplier: Option<u64>,
         /// What happens at a limit: write_window, file_size or file_count = log, error or both.
         #[arg(long, value_name = "LIMIT=WHAT", value_delimiter = ',', value_parser = policy, group = "change")]
@@ -252,21 +265,23 @@ pub enum Update {
     },
     /// Configurations: their limits. Others than operators can only make them stricter.
     #[command(group = clap::ArgGroup::new("change").required(true).multiple(true))]
+    #[command(alias = "configurations")]
     Configuration {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
         /// No file grows beyond this.
         #[arg(long, value_name = "SIZE", group = "change")]
         max_file_size: Option<String>,
         /// No more files than this.
-        #[arg(long, value_name = "N", group = "change")]
+        #[arg(long, value_name = "N", group = "change", value_parser = number::<u64>)]
         max_files: Option<u64>,
     },
     /// Registrations.
+    #[command(alias = "registrations")]
     Registration {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
         /// Let the end of the session no longer wait for stage-outs.
         #[arg(long, required = true)]
@@ -278,27 +293,31 @@ pub enum Update {
 #[derive(Debug, Subcommand)]
 pub enum Remove {
     /// Sessions with all that belongs to them; waits until they are gone.
+    #[command(alias = "sessions")]
     Session {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
         /// Give up what is not staged out.
         #[arg(long)]
         hurry: bool,
     },
     /// Activations: unmount.
+    #[command(alias = "activations")]
     Activation {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
     },
     /// Registrations that nothing depends on.
+    #[command(alias = "registrations")]
     Registration {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
     },
     /// Lost nodes, with everything that is on them.
+    #[command(alias = "nodes")]
     Node {
         /// Their names.
         #[arg(long, value_name = "NAME", num_args = 1.., required = true)]
@@ -310,9 +329,10 @@ pub enum Remove {
 #[derive(Debug, Subcommand)]
 pub enum Retry {
     /// What was given up for sessions.
+    #[command(alias = "sessions")]
     Session {
         /// Their ids.
-        #[arg(short, long, value_name = "ID", num_args = 1.., required = true)]
+        #[arg(short, long, value_name = "ID", num_args = 1.., required = true, value_parser = number::<u64>)]
         id: Vec<u64>,
     },
 }
@@ -334,10 +354,10 @@ pub enum Stage {
 #[derive(Args, Clone, Copy, Debug)]
 pub struct StageOf {
     /// The session.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = number::<u64>)]
     pub session: u64,
     /// The configuration.
-    #[arg(long, value_name = "ID")]
+    #[arg(long, value_name = "ID", value_parser = number::<u64>)]
     pub configuration: u64,
 }
 

@@ -44,6 +44,8 @@ enum DwcliError {
     Output(io::Error),
     #[error("uid {0} is not known on this machine, so its group is not either: name an owner that is")]
     UnknownOwner(u32),
+    #[error("there is no {kind} {id}: dwcli ls {kind}s lists what there is")]
+    Unknown { kind: &'static str, id: u64 },
     #[error("nothing of configuration {configuration} of session {session} is being staged")]
     NothingStaged { session: u64, configuration: u64 },
 }
@@ -143,10 +145,7 @@ impl Dwcli {
         let (verb, direction, paths) = match what {
             Stage::In(paths) => ("in", StageDirection::In, paths),
             Stage::Out(paths) => ("out", StageDirection::Out, paths),
-            Stage::Query(of) => {
-                let stages = self.client.stages()?;
-                return print(&stage_table::render(&of_configuration(&stages, *of)));
-            }
+            Stage::Query(of) => return self.query(*of),
             Stage::Terminate(of) => return self.terminate(*of),
         };
         let answer = self.client.ask(&requests::stage(direction, paths)?)?;
@@ -154,11 +153,36 @@ impl Dwcli {
         print(&stage_accepted(verb, id, paths.of.session, paths.of.configuration))
     }
 
+    fn query(&self, of: StageOf) -> Result<(), DwcliError> {
+        let stages = self.client.stages()?;
+        let stages = of_configuration(&stages, of);
+        if stages.is_empty() {
+            self.look_for(of)?;
+        }
+        print(&stage_table::render(&stages))
+    }
+
+    /// That the session and the configuration are there, and shown to the caller. Of a persistent instance of somebody else it is
+    /// the registration that is shown.
+    fn look_for(&self, of: StageOf) -> Result<(), DwcliError> {
+        let seen = self.client.look(&[Shown::Sessions, Shown::Configurations, Shown::Registrations])?;
+        let StageOf { session, configuration } = of;
+        if !seen.sessions.iter().any(|row| row.id.0 == session) {
+            return Err(DwcliError::Unknown { kind: "session", id: session });
+        }
+        let registered = seen.registrations.iter().any(|row| row.configuration.0 == configuration);
+        if !registered && !seen.configurations.iter().any(|row| row.id.0 == configuration) {
+            return Err(DwcliError::Unknown { kind: "configuration", id: configuration });
+        }
+        Ok(())
+    }
+
     fn terminate(&self, of: StageOf) -> Result<(), DwcliError> {
         let stages = self.client.stages()?;
         let mut pending = of_configuration(&stages, of);
         pending.retain(|stage| stage.outcome == StageOutcome::Pending && stage.wanted);
         if pending.is_empty() {
+            self.look_for(of)?;
             let StageOf { session, configuration } = of;
             return Err(DwcliError::NothingStaged { session, configuration });
         }

@@ -1,6 +1,7 @@
 //! From the command line to requests of the controller, one for each object. Pure.
 
 use super::args::*;
+use crate::config::size_problem;
 use forebay_controller::cluster::Request;
 use forebay_controller::cluster::request::{
     ConfigurationChange, InstanceChange, ObjectId, PolicyChange, Space, Stage as StageRequest,
@@ -27,7 +28,7 @@ pub struct Person {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RequestError {
     /// A size.
-    #[error("{option}: {source}")]
+    #[error("{option}: {}", size_problem(source))]
     Size {
         /// Which option.
         option: &'static str,

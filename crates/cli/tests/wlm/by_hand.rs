@@ -61,6 +61,48 @@ fn space_by_hand_with_staging() {
 }
 
 #[test]
+fn what_is_not_there_is_not_said_to_have_no_stagings() {
+    let place = Place::for_everybody();
+    let _agents = place.agents(1, 1);
+    let session = accepted(&place, ANN, "create session --token anns");
+    accepted(&place, ANN, &format!("create instance --label a --capacity 1MiB --session {session}"));
+    let configuration = place.client().snapshot().unwrap().configurations[0].id.0;
+    let query = format!("stage query --session {session} --configuration {configuration}");
+    assert_eq!(place.dwcli(ANN, &query), (0, "no stagings\n".into(), String::new()));
+    refused(&place, BOB, &query, &format!("there is no session {session}"));
+    for verb in ["query", "terminate"] {
+        let line = format!("stage {verb} --session 999999 --configuration {configuration}");
+        refused(&place, ANN, &line, "there is no session 999999: dwcli ls sessions");
+        let line = format!("stage {verb} --session {session} --configuration 999999");
+        refused(&place, ANN, &line, "there is no configuration 999999: dwcli ls configurations");
+    }
+}
+
+#[test]
+fn words_that_do_not_fit_are_answered_with_those_that_do() {
+    let place = Place::for_everybody();
+    for (line, expected) in [
+        (
+            "create pool --name p --granularity 1.5GiB",
+            "--granularity: `1.5GiB` has a fraction: write 1536MiB",
+        ),
+        (
+            "create pool --name p --granularity 16QB",
+            "`QB` is not a unit: write a whole number and a unit of K KiB",
+        ),
+        ("rm session -i x", "'x' for '--id <ID>...': a whole number is needed"),
+        ("create session --token t --owner ann", "'ann' for '--owner <UID>': a whole number is needed"),
+    ] {
+        let (status, text, error) = place.dwcli(ROOT, line);
+        assert_eq!((status, text.as_str()), (2, ""), "{line}");
+        assert!(error.contains(expected), "{line}: {error}");
+    }
+    let session = accepted(&place, ANN, "create session --token anns");
+    accepted(&place, ANN, &format!("rm sessions -i {session}"));
+    assert_eq!(place.dwcli(ROOT, "--version").1, format!("dwcli (forebay) {}\n", env!("CARGO_PKG_VERSION")));
+}
+
+#[test]
 fn users_see_and_change_what_is_theirs() {
     let place = Place::for_everybody();
     let _agents = place.agents(1, 1);
