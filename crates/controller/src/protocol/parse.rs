@@ -23,12 +23,14 @@ pub enum BadRequest {
         path: String,
     },
     /// Another method is needed.
-    #[error("{path} does not take {method}")]
+    #[error("{path} does not take {method}: it takes {allowed}")]
     NoMethod {
         /// The path.
         path: &'static str,
         /// What was used.
         method: String,
+        /// What it takes, as the header `Allow` says it.
+        allowed: String,
     },
     /// A part of the path or query is wrong.
     #[error("{name}={value:?} in the address is not {expected}")]
@@ -65,10 +67,12 @@ pub fn parse(method: &str, target: &str) -> Result<Parsed, BadRequest> {
     let matching = || ROUTES.iter().filter_map(|route| Some((route, match_path(route.path, path)?)));
     let (some, _) =
         matching().next().ok_or_else(|| BadRequest::NoPath { path: path.chars().take(200).collect() })?;
-    let known = Method::named(method);
-    let (route, mut values) = matching()
-        .find(|(route, _)| Some(route.method) == known)
-        .ok_or_else(|| BadRequest::NoMethod { path: some.path, method: method.chars().take(20).collect() })?;
+    let allowed: Vec<&str> = matching().flat_map(|(route, _)| names(route.method)).copied().collect();
+    let (route, mut values) =
+        matching().find(|(route, _)| names(route.method).contains(&method)).ok_or_else(|| {
+            let method = method.chars().take(20).collect();
+            BadRequest::NoMethod { path: some.path, method, allowed: allowed.join(", ") }
+        })?;
     for pair in query.split('&').filter(|pair| !pair.is_empty()).take(MAX_PARAMETERS) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         let (name, value) = (unescaped(name)?, unescaped(value)?);
@@ -78,6 +82,16 @@ pub fn parse(method: &str, target: &str) -> Result<Parsed, BadRequest> {
         values.insert(name, value);
     }
     Ok(Parsed { route, values })
+}
+
+/// What a client may call a method: who asks for the head of an answer is answered as if it asked for all, and HTTP leaves the body out.
+fn names(method: Method) -> &'static [&'static str] {
+    match method {
+        Method::Get => &["GET", "HEAD"],
+        Method::Post => &["POST"],
+        Method::Patch => &["PATCH"],
+        Method::Delete => &["DELETE"],
+    }
 }
 
 /// The parameters that the query of a route may have.

@@ -20,11 +20,6 @@ impl Method {
             Method::Delete => "DELETE",
         }
     }
-
-    /// The method with this name.
-    pub fn named(name: &str) -> Option<Method> {
-        [Method::Get, Method::Post, Method::Patch, Method::Delete].into_iter().find(|m| m.name() == name)
-    }
 }
 
 /// What a route does.

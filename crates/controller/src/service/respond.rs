@@ -3,7 +3,7 @@
 use crate::cluster::Refusal;
 use crate::cluster::view::Shown;
 use crate::munge::MungeError;
-use crate::protocol::BadRequest;
+use crate::protocol::{BadRequest, MUNGE_SCHEME};
 use crate::registry::Snapshot;
 use http_body_util::{Channel, Either, Full};
 use hyper::body::Bytes;
@@ -21,12 +21,16 @@ pub(super) type Body = Either<Full<Bytes>, Channel<Bytes, Infallible>>;
 pub(super) struct Problem {
     pub status: StatusCode,
     pub body: Value,
+    /// The header that goes with the status.
+    pub header: Option<(header::HeaderName, String)>,
 }
 
 impl Problem {
     /// Of a kind, with a sentence.
     pub fn new(status: StatusCode, kind: &str, text: impl std::fmt::Display) -> Problem {
-        Problem { status, body: json!({ "refusal": kind, "text": text.to_string() }) }
+        let header =
+            (status == StatusCode::UNAUTHORIZED).then(|| (header::WWW_AUTHENTICATE, MUNGE_SCHEME.to_owned()));
+        Problem { status, body: json!({ "refusal": kind, "text": text.to_string() }), header }
     }
 
     /// The sentence.
@@ -44,14 +48,18 @@ impl From<super::driver::Ended> for Problem {
 
 impl From<BadRequest> for Problem {
     fn from(bad: BadRequest) -> Problem {
-        let (status, kind) = match bad {
+        let mut allow = None;
+        let (status, kind) = match &bad {
             BadRequest::NoPath { .. } => (StatusCode::NOT_FOUND, "no_path"),
-            BadRequest::NoMethod { .. } => (StatusCode::METHOD_NOT_ALLOWED, "no_method"),
+            BadRequest::NoMethod { allowed, .. } => {
+                allow = Some((header::ALLOW, allowed.clone()));
+                (StatusCode::METHOD_NOT_ALLOWED, "no_method")
+            }
             BadRequest::Parameter { .. } | BadRequest::Body { .. } => {
                 (StatusCode::BAD_REQUEST, "bad_request")
             }
         };
-        Problem::new(status, kind, bad)
+        Problem { header: allow, ..Problem::new(status, kind, bad) }
     }
 }
 
@@ -69,7 +77,7 @@ impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Problem {
         let mut body = serde_json::to_value(&refusal).unwrap_or_else(|_| json!({}));
         body["text"] = refusal.to_string().into();
-        Problem { status: status_of(&refusal), body }
+        Problem { status: status_of(&refusal), body, header: None }
     }
 }
 
@@ -131,7 +139,13 @@ pub(super) fn nothing() -> Response<Body> {
 
 /// The answer for something that is not carried out.
 pub(super) fn problem(problem: &Problem) -> Response<Body> {
-    text(problem.status, "application/json", problem.body.to_string())
+    let mut response = text(problem.status, "application/json", problem.body.to_string());
+    if let Some((name, value)) = &problem.header
+        && let Ok(value) = header::HeaderValue::from_str(value)
+    {
+        response.headers_mut().insert(name, value);
+    }
+    response
 }
 
 /// Some tables of a snapshot; an empty one is there too.

@@ -136,6 +136,7 @@ fn a_credential_serves_once_for_one_request_and_only_if_it_is_ours() {
     }
     let none = exchange(tcp(net.address()), &request("GET", target, "", ""));
     assert_eq!((none.status, none.kind().as_str()), (401, "credential"));
+    assert!(none.head.contains("\r\nwww-authenticate: munge\r\n"), "{none:?}");
     let basic =
         exchange(tcp(net.address()), &request("GET", target, "Authorization: Basic cm9vdDo=\r\n", ""));
     assert_eq!(basic.status, 401);

@@ -10,6 +10,8 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Raw {
     pub status: u16,
+    /// Status line and headers.
+    pub head: String,
     pub body: String,
 }
 
@@ -29,8 +31,8 @@ pub fn exchange(mut stream: impl Read + Write, bytes: &[u8]) -> Raw {
     let _ = stream.read_to_end(&mut answer);
     let text = String::from_utf8_lossy(&answer).into_owned();
     let status = text.split(' ').nth(1).and_then(|word| word.parse().ok()).unwrap_or(0);
-    let body = text.split_once("\r\n\r\n").map_or(String::new(), |(_, body)| body.to_owned());
-    Raw { status, body }
+    let (head, body) = text.split_once("\r\n\r\n").unwrap_or((&text, ""));
+    Raw { status, head: head.to_lowercase(), body: body.to_owned() }
 }
 
 pub fn unix(path: &Path) -> UnixStream {

@@ -106,3 +106,24 @@ fn figures_follow_what_happens() {
             && text.contains("# TYPE forebay_staged_bytes_total counter")
     );
 }
+
+/// What programs that know nothing of this interface find out by HTTP alone.
+#[test]
+fn methods_are_told_and_heads_are_shown() {
+    let place = Place::new();
+    let send = |method: &str, target: &str| {
+        exchange(unix(place.config.socket.as_deref().unwrap()), &request(method, target, "", ""))
+    };
+    let (whole, head) = (send("GET", "/v1/pools"), send("HEAD", "/v1/pools"));
+    assert_eq!((head.status, head.body.as_str()), (200, ""), "{head:?}");
+    assert!(head.head.contains(&format!("content-length: {}", whole.body.len())), "{head:?}");
+    for (method, target, allowed) in [
+        ("PUT", "/v1/pools", "get, head, post"),
+        ("GET", "/v1/sessions/7", "delete"),
+        ("HEAD", "/v1/wlm/setup", "post"),
+    ] {
+        let refused = send(method, target);
+        assert_eq!(refused.status, 405, "{refused:?}");
+        assert!(refused.head.contains(&format!("\r\nallow: {allowed}\r\n")), "{refused:?}");
+    }
+}
