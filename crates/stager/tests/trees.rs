@@ -152,6 +152,56 @@ fn set_id_bits_go_with_the_owner_and_sockets_are_left_out_with_a_warning() {
     assert_eq!(fs::metadata(to.join("file")).unwrap().mode() & 0o7777, 0o6755);
 }
 
+/// As `cp -p` has it: what a project shares stays the project's.
+#[test]
+fn a_group_that_is_the_users_too_is_kept() {
+    const USER: u32 = 65_534;
+    const PROJECT: u32 = 60_001;
+    const STRANGERS: u32 = 60_002;
+    let place = tempfile::tempdir().unwrap();
+    let [from, to] = ["from", "to"].map(|name| place.path().join(name));
+    fs::create_dir_all(from.join("shared")).unwrap();
+    let give = |name: &str, uid: u32, gid: u32, mode: u32| {
+        let path = from.join(name);
+        if name != "shared" {
+            fs::write(&path, "x").unwrap();
+        }
+        std::os::unix::fs::chown(&path, Some(uid), Some(gid)).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+    };
+    give("shared", USER, PROJECT, 0o2770);
+    give("shared/file", USER, PROJECT, 0o640);
+    give("set-id", USER, PROJECT, 0o2755);
+    give("colleagues", 60_000, PROJECT, 0o664);
+    give("colleagues-set-id", 60_000, PROJECT, 0o2755);
+    give("strangers", USER, STRANGERS, 0o644);
+    std::os::unix::fs::symlink("shared", from.join("link")).unwrap();
+    std::os::unix::fs::lchown(from.join("link"), Some(USER), Some(PROJECT)).unwrap();
+    std::os::unix::fs::chown(place.path(), Some(USER), Some(USER)).unwrap();
+    let report = std::thread::scope(|scope| {
+        let as_user = || {
+            // Threads that this one starts are who it is then; the other tests stay root.
+            rustix::thread::set_thread_groups(&[rustix::process::Gid::from_raw(PROJECT)]).unwrap();
+            rustix::thread::set_thread_gid(rustix::process::Gid::from_raw(USER)).unwrap();
+            rustix::thread::set_thread_uid(rustix::process::Uid::from_raw(USER)).unwrap();
+            directory(Direction::Out, &from, &to).unwrap()
+        };
+        scope.spawn(as_user).join().unwrap()
+    });
+    let seen = |name: &str| {
+        let found = fs::symlink_metadata(to.join(name)).unwrap();
+        (found.uid(), found.gid(), found.mode() & 0o7777)
+    };
+    assert_eq!(seen("shared"), (USER, PROJECT, 0o2770));
+    assert_eq!(seen("shared/file"), (USER, PROJECT, 0o640));
+    assert_eq!(seen("set-id"), (USER, PROJECT, 0o2755));
+    assert_eq!(seen("colleagues"), (USER, PROJECT, 0o664));
+    assert_eq!(seen("colleagues-set-id"), (USER, PROJECT, 0o755), "it would run as another user's program");
+    assert_eq!(seen("strangers"), (USER, USER, 0o644));
+    assert_eq!(seen("link").1, PROJECT);
+    assert_eq!(report.warnings_total, 1, "{report:?}");
+}
+
 #[test]
 fn deep_trees_do_not_use_up_descriptors() {
     let place = tempfile::tempdir().unwrap();

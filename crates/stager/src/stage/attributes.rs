@@ -41,12 +41,17 @@ fn give_at(
     set: &dyn Fn(&SetMetadata) -> Result<(), TreeError>,
 ) -> Result<(), TreeError> {
     let same = (found.uid, found.gid) == (current.uid, current.gid);
-    let given = !same && run.privileged && give_owner(found, set)?;
+    let wanted = wanted_owner(run, found, current);
+    let given = match wanted {
+        Some(owner) if !same => give_owner(owner, set)?,
+        _ => false,
+    };
     if !same && !given && run.privileged {
         run.account.warn(WarningKind::OwnerNotKept, path());
     }
+    let kept = same || (given && wanted == Some((found.uid, found.gid)));
     let mut mode = found.mode;
-    if !same && !given && mode & SET_ID != 0 {
+    if !kept && mode & SET_ID != 0 {
         mode &= !SET_ID;
         run.account.warn(WarningKind::SetIdNotKept, path());
     }
@@ -54,12 +59,21 @@ fn give_at(
     set(&SetMetadata { owner: None, mode, times: Some((found.atime, found.mtime)) })
 }
 
-/// Whether the owner could be given; false where the file system knows no owners.
+/// The owner and group that an entry can be given by this process, if they are not those that it would have anyway: root gives all,
+/// others a group that they are in themselves. Other groups are not tried, for each would be a call that is refused.
+fn wanted_owner(run: &Run<'_>, found: &Metadata, current: &Shape) -> Option<(u32, u32)> {
+    if run.privileged {
+        return Some((found.uid, found.gid));
+    }
+    (found.gid != current.gid && run.groups.contains(&found.gid)).then_some((current.uid, found.gid))
+}
+
+/// Whether owner and group could be given; false where the file system knows no owners.
 fn give_owner(
-    found: &Metadata,
+    owner: (u32, u32),
     set: &dyn Fn(&SetMetadata) -> Result<(), TreeError>,
 ) -> Result<bool, TreeError> {
-    let owner = SetMetadata { owner: Some((found.uid, found.gid)), ..SetMetadata::default() };
+    let owner = SetMetadata { owner: Some(owner), ..SetMetadata::default() };
     match set(&owner) {
         Ok(()) => Ok(true),
         Err(TreeError {

@@ -46,6 +46,8 @@ pub struct Run<'r> {
     pub uid: u32,
     /// Whether this process may give files away.
     pub privileged: bool,
+    /// The groups that it is in.
+    pub groups: Vec<u32>,
     /// Whether sharing blocks instead of copying has not been refused yet.
     pub may_clone: AtomicBool,
     /// Workers where nobody says how many. Asked for once: the answer is read from a dozen files of the kernel.
@@ -56,6 +58,12 @@ pub struct Run<'r> {
     stopped: AtomicBool,
     identity: u64,
     started: Instant,
+}
+
+/// Without the answer no group is kept but the first.
+fn groups() -> Vec<u32> {
+    let all = rustix::process::getgroups().unwrap_or_default();
+    all.into_iter().chain([rustix::process::getegid()]).map(|group| group.as_raw()).collect()
 }
 
 impl<'r> Run<'r> {
@@ -83,6 +91,7 @@ impl<'r> Run<'r> {
             early: Early::new(),
             uid: rustix::process::geteuid().as_raw(),
             privileged: rustix::process::geteuid().is_root(),
+            groups: groups(),
             may_clone: AtomicBool::new(true),
             workers_by_cores: workers_by_cores(),
             running: Running::default(),
