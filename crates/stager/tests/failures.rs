@@ -55,6 +55,19 @@ fn the_texts_are_these() {
 }
 
 #[test]
+fn a_pattern_is_said_to_be_taken_as_a_name() {
+    let missing = |path: &str| {
+        let reason = Reason::SourceMissing { nearest: "/pfs".into(), similar: None };
+        ItemFailure { path: path.into(), reason }.to_string()
+    };
+    let told = "Patterns are not expanded: stage the directory, or name the files in a list (type=list).";
+    for path in ["/pfs/*.dat", "/pfs/a?/b", "/pfs/[ab]"] {
+        assert!(missing(path).ends_with(told), "{}", missing(path));
+    }
+    assert!(!missing("/pfs/a.dat").contains("Patterns"));
+}
+
+#[test]
 fn a_failure_travels_as_json_and_counts_what_it_does_not_name() {
     let item = |name: &[u8]| ItemFailure {
         path: <std::ffi::OsStr as std::os::unix::ffi::OsStrExt>::from_bytes(name).into(),

@@ -349,8 +349,9 @@ impl Copy<'_> {
         let known: Vec<InstanceRef> = self.spaces.iter().map(|space| space.name.clone()).collect();
         let parsed = parse_stage_list(&text, direction, &known);
         if let Some(first) = parsed.errors.first() {
+            // One sentence: it ends up in the reason of a job, where an excerpt with a mark below it is no help.
             let first = first.render(&name, &text);
-            return Err(first.lines().collect::<Vec<_>>().join(" "));
+            return Err(first.lines().next().unwrap_or_default().to_owned());
         }
         Ok(parsed.entries.into_iter().map(|entry| entry.value).collect())
     }

@@ -324,6 +324,13 @@ fn lists_name_several_instances_and_lie_in_one_of_them() {
     assert!(error.starts_with("$DW_JOB_STRIPED/lists/out: the list cannot be read: no such file"), "{error}");
     let error = copy(5, &out, &reversed[..1]).unwrap_err().to_string();
     assert!(error.contains("$DW_JOB_STRIPED") && error.contains("lists/out"), "{error}");
+    fs::write(&list, format!("{from}/a $DW_JOB_STRIPED/../a\n")).unwrap();
+    let error = copy(7, &into, &spaces).unwrap_err().to_string();
+    let told = "expected a path that stays inside the instance; remove the `..` [path-escape]";
+    assert!(
+        error.starts_with(&format!("{}:1:", list.display())) && error.ends_with(told),
+        "one sentence: {error}"
+    );
     let missing = row(StageDirection::Out, StageKind::File, &back.join("c"), "c");
     let error = copy(6, &missing, &reversed[..1]).unwrap_err().to_string();
     assert!(error.contains("$DW_PERSISTENT_STRIPED_mine/c"), "{error}");

@@ -3,6 +3,7 @@
 //! Pure. Golden copies are in `tests/failure_texts.rs`; documents and the command print them as they are.
 
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 use super::{ItemFailure, Reason, Side, StageFailure};
 use crate::raw_path::encode;
@@ -22,6 +23,11 @@ impl Display for EntryKind {
     }
 }
 
+/// Whether a shell would have looked for names that fit. A file may have such a name all the same.
+fn looks_like_pattern(path: &Path) -> bool {
+    path.as_os_str().as_encoded_bytes().iter().any(|byte| b"*?[".contains(byte))
+}
+
 /// A size as people read it: exact below 1 KiB, else with one decimal.
 fn size(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
@@ -35,7 +41,13 @@ fn size(bytes: u64) -> String {
 
 impl Display for ItemFailure {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", encode(&self.path), self.reason)
+        write!(f, "{}: {}", encode(&self.path), self.reason)?;
+        if matches!(self.reason, Reason::SourceMissing { .. }) && looks_like_pattern(&self.path) {
+            f.write_str(
+                " Patterns are not expanded: stage the directory, or name the files in a list (type=list).",
+            )?;
+        }
+        Ok(())
     }
 }
 
