@@ -84,10 +84,6 @@ pub struct StorageConfig {
     pub directory: PathBuf,
     /// Of what form.
     pub kind: StorageKind,
-    /// Images take space only as they are written: more can be promised than the disk has.
-    pub overcommit: bool,
-    /// The LVM group of [`StorageKind::Lvm`], and only of it.
-    pub volume_group: Option<String>,
     /// How much of the disk may be used.
     pub capacity: Bytes,
     /// Smallest piece that is handed out.
@@ -103,14 +99,28 @@ pub struct StorageConfig {
 }
 
 /// The form of fragments.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StorageKind {
     /// XFS images of fixed size.
-    Image,
+    Image {
+        /// They take space only as they are written: more can be promised than the disk has.
+        overcommit: bool,
+    },
     /// LVM volumes with XFS.
-    Lvm,
+    Lvm {
+        /// The group that they are made in.
+        volume_group: String,
+    },
     /// Directories; what is written is counted.
+    Directory,
+}
+
+/// The word of `kind`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum KindWord {
+    Image,
+    Lvm,
     Directory,
 }
 
@@ -151,7 +161,7 @@ struct MountsToml {
 struct StorageToml {
     pool: Spanned<String>,
     directory: Spanned<String>,
-    kind: Option<Spanned<StorageKind>>,
+    kind: Option<Spanned<KindWord>>,
     overcommit: Option<Spanned<bool>>,
     volume_group: Option<Spanned<String>>,
     capacity: Spanned<SizeText>,
@@ -204,44 +214,50 @@ impl AgentConfig {
 }
 
 impl StorageKind {
-    /// The word of `kind`.
-    fn name(self) -> &'static str {
+    fn word(&self) -> KindWord {
         match self {
-            StorageKind::Image => "image",
-            StorageKind::Lvm => "lvm",
-            StorageKind::Directory => "directory",
+            StorageKind::Image { .. } => KindWord::Image,
+            StorageKind::Lvm { .. } => KindWord::Lvm,
+            StorageKind::Directory => KindWord::Directory,
+        }
+    }
+
+    /// What new fragments are made of.
+    pub(super) fn form(&self) -> Form {
+        match self {
+            StorageKind::Image { overcommit: true } => Form::Image(Room::Sparse),
+            StorageKind::Image { overcommit: false } => Form::Image(Room::Reserved),
+            StorageKind::Lvm { volume_group } => Form::Volume { group: volume_group.clone() },
+            StorageKind::Directory => Form::Directory,
         }
     }
 }
 
-impl Display for StorageKind {
+impl Display for KindWord {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.name())
+        f.write_str(match self {
+            KindWord::Image => "image",
+            KindWord::Lvm => "lvm",
+            KindWord::Directory => "directory",
+        })
     }
 }
 
 impl StorageConfig {
-    /// What new fragments are made of.
-    pub(super) fn form(&self) -> Form {
-        match (self.kind, &self.volume_group) {
-            (StorageKind::Lvm, Some(group)) => Form::Volume { group: group.clone() },
-            (StorageKind::Image | StorageKind::Lvm, _) if self.overcommit => Form::Image(Room::Sparse),
-            (StorageKind::Image | StorageKind::Lvm, _) => Form::Image(Room::Reserved),
-            (StorageKind::Directory, _) => Form::Directory,
-        }
-    }
-
     /// What keeps this machine from making fragments of this kind, as far as it can be known beforehand.
     ///
     /// # Errors
     /// What is missing.
     pub fn check(&self) -> Result<(), AgentError> {
-        self.volume_group.as_deref().map_or(Ok(()), volume::check)
+        match &self.kind {
+            StorageKind::Lvm { volume_group } => volume::check(volume_group),
+            StorageKind::Image { .. } | StorageKind::Directory => Ok(()),
+        }
     }
 
     /// What the operator has to know at every start.
     pub fn warning(&self) -> Option<String> {
-        self.overcommit.then(|| {
+        (self.kind == StorageKind::Image { overcommit: true }).then(|| {
             format!(
                 "overcommit = true: fragments in {} take space only as they are written. When the disk is full, the file \
                  systems of jobs that write end, and what was not synced is lost: watch its free space",
@@ -251,15 +267,14 @@ impl StorageConfig {
     }
 
     fn render(&self, text: &mut String) {
-        let kind = self.kind.name();
         let _ = writeln!(text, "\n[storage]\npool = {}", quoted(&self.pool));
-        let _ = writeln!(text, "directory = {}\nkind = {kind:?}", quoted_path(&self.directory));
-        if self.kind == StorageKind::Image {
-            let _ = writeln!(text, "overcommit = {}", self.overcommit);
-        }
-        if let Some(group) = &self.volume_group {
-            let _ = writeln!(text, "volume_group = {}", quoted(group));
-        }
+        let _ =
+            writeln!(text, "directory = {}\nkind = \"{}\"", quoted_path(&self.directory), self.kind.word());
+        let _ = match &self.kind {
+            StorageKind::Image { overcommit } => writeln!(text, "overcommit = {overcommit}"),
+            StorageKind::Lvm { volume_group } => writeln!(text, "volume_group = {}", quoted(volume_group)),
+            StorageKind::Directory => Ok(()),
+        };
         let _ = writeln!(text, "capacity = {:?}", exact(self.capacity));
         let _ = writeln!(text, "granularity = {:?}", exact(self.granularity));
         let _ = writeln!(text, "listen = \"{}\"\naddress = \"{}\"", self.listen, self.address);
@@ -305,13 +320,10 @@ fn storage(document: &Document, file: &StorageToml) -> Result<StorageConfig, Nod
             "more than nothing, and not more than `capacity`",
         ));
     }
-    let kind = file.kind.as_ref().map_or(StorageKind::Image, |kind| *kind.get_ref());
     Ok(StorageConfig {
         pool: file.pool.get_ref().clone(),
         directory: document.path("directory", &file.directory)?,
-        kind,
-        overcommit: overcommit(document, file.overcommit.as_ref(), kind)?,
-        volume_group: volume_group(document, file, kind)?,
+        kind: kind(document, file)?,
         capacity,
         granularity,
         listen,
@@ -321,46 +333,38 @@ fn storage(document: &Document, file: &StorageToml) -> Result<StorageConfig, Nod
     })
 }
 
-fn overcommit(
-    document: &Document,
-    wanted: Option<&Spanned<bool>>,
-    kind: StorageKind,
-) -> Result<bool, NodeError> {
-    match wanted {
-        Some(wanted) if *wanted.get_ref() && kind != StorageKind::Image => {
-            Err(document.refuse("overcommit", wanted, "only for kind = \"image\""))
+fn kind(document: &Document, file: &StorageToml) -> Result<StorageKind, NodeError> {
+    let word = file.kind.as_ref().map_or(KindWord::Image, |word| *word.get_ref());
+    let overcommit = file.overcommit.as_ref().filter(|wanted| *wanted.get_ref());
+    if let Some(wanted) = overcommit.filter(|_| word != KindWord::Image) {
+        return Err(document.refuse("overcommit", wanted, "only for kind = \"image\""));
+    }
+    if let Some(group) = file.volume_group.as_ref().filter(|_| word != KindWord::Lvm) {
+        return Err(document.refuse("volume_group", group, "only for kind = \"lvm\""));
+    }
+    let image = StorageKind::Image { overcommit: overcommit.is_some() };
+    let Some(word) = &file.kind else { return Ok(image) };
+    match (word.get_ref(), &file.volume_group) {
+        (KindWord::Image, _) => Ok(image),
+        (KindWord::Directory, _) => Ok(StorageKind::Directory),
+        (KindWord::Lvm, Some(group)) => Ok(StorageKind::Lvm { volume_group: volume_group(document, group)? }),
+        (KindWord::Lvm, None) => {
+            Err(document.refuse("kind", word, "it needs volume_group, the group that volumes are made in"))
         }
-        wanted => Ok(wanted.is_some_and(|wanted| *wanted.get_ref())),
     }
 }
 
-/// The group, which `lvm` needs and the other kinds have no use for.
-fn volume_group(
-    document: &Document,
-    file: &StorageToml,
-    kind: StorageKind,
-) -> Result<Option<String>, NodeError> {
+fn volume_group(document: &Document, group: &Spanned<String>) -> Result<String, NodeError> {
     let fits = |letter: char| letter.is_ascii_alphanumeric() || "+_.-".contains(letter);
-    match (&file.volume_group, &file.kind) {
-        (Some(group), _) if kind != StorageKind::Lvm => {
-            Err(document.refuse("volume_group", group, "only for kind = \"lvm\""))
-        }
-        (Some(group), _) => {
-            let text = group.get_ref();
-            let is_name = !text.is_empty() && text.len() <= GROUP_MAX && text.chars().all(fits);
-            if is_name && !text.starts_with(['-', '.']) {
-                return Ok(Some(text.clone()));
-            }
-            let problem = format!(
-                "1 to {GROUP_MAX} letters, digits, `+`, `_`, `.` and `-`, the last two not at the beginning, are possible"
-            );
-            Err(document.refuse("volume_group", group, problem))
-        }
-        (None, Some(written)) if kind == StorageKind::Lvm => {
-            Err(document.refuse("kind", written, "it needs volume_group, the group that volumes are made in"))
-        }
-        (None, _) => Ok(None),
+    let text = group.get_ref();
+    let is_name = !text.is_empty() && text.len() <= GROUP_MAX && text.chars().all(fits);
+    if is_name && !text.starts_with(['-', '.']) {
+        return Ok(text.clone());
     }
+    let problem = format!(
+        "1 to {GROUP_MAX} letters, digits, `+`, `_`, `.` and `-`, the last two not at the beginning, are possible"
+    );
+    Err(document.refuse("volume_group", group, problem))
 }
 
 /// An address that is the same after every start, since clients have to find it again.
@@ -446,7 +450,8 @@ grace_s = 31
             ("kind = \"lvm\"\nvolume_group = \"fast\"\n", Form::Volume { group: "fast".into() }),
         ] {
             let storage = with(lines);
-            assert_eq!((storage.form(), storage.overcommit), (form, storage.warning().is_some()), "{lines}");
+            let is_sparse = form == Form::Image(Room::Sparse);
+            assert_eq!((storage.kind.form(), storage.warning().is_some()), (form, is_sparse), "{lines}");
         }
         let warning = with("overcommit = true\n").warning().unwrap();
         assert!(warning.contains("/ssd/forebay take space only"), "{warning}");

@@ -57,7 +57,7 @@ impl Disk<'_> {
             Some(record) => self.check(record, instance, bytes)?,
             None => {
                 self.refuse_what_is_there(fragment)?;
-                let form = self.storage.form();
+                let form = self.storage.kind.form();
                 let record = FragmentRecord::new(self.registry, fragment, instance, bytes, owner, &form);
                 record.write(self.directory())?;
                 record

@@ -191,8 +191,8 @@ fn work(mount: &Path) {
 
 #[test]
 fn a_job_from_setup_to_teardown() {
-    for kind in [StorageKind::Image, StorageKind::Directory] {
-        let cluster = Cluster::new(kind);
+    for kind in [IMAGE, StorageKind::Directory] {
+        let cluster = Cluster::new(kind.clone());
         let (source, back) = (cluster.pfs("source"), cluster.pfs("back"));
         fs::write(source.join("file"), content()).unwrap();
         let stages = vec![
@@ -242,7 +242,7 @@ fn a_private_tree_belongs_to_the_jobs_user() {
 
 #[test]
 fn a_living_job_survives_every_part_that_is_killed() {
-    let mut cluster = Cluster::new(StorageKind::Image);
+    let mut cluster = Cluster::new(IMAGE);
     let (source, back) = (cluster.pfs("source"), cluster.pfs("back"));
     fs::write(source.join("file"), content()).unwrap();
     let stages = vec![
@@ -285,7 +285,7 @@ fn a_living_job_survives_every_part_that_is_killed() {
 
 #[test]
 fn a_storage_node_that_was_started_anew_serves_what_it_served() {
-    let mut cluster = Cluster::new(StorageKind::Image);
+    let mut cluster = Cluster::new(IMAGE);
     cluster.ask(cluster.setup("1", AccessMode::Striped, Vec::new()));
     cluster.ask(verb("pre_run", "1"));
     fs::write(cluster.mount("1").join("file"), content()).unwrap();

@@ -23,7 +23,7 @@ pub fn cycle(scene: &Scene) {
 
 #[test]
 fn killed_at_any_time_and_begun_anew() {
-    for kind in [StorageKind::Image, StorageKind::Directory] {
+    for kind in [IMAGE, StorageKind::Directory] {
         let scene = Scene::new(kind);
         let begin = Instant::now();
         cycle(&scene);

@@ -18,7 +18,7 @@ fn content() -> Vec<u8> {
 
 #[test]
 fn nodes_see_each_others_files_and_everything_can_be_repeated() {
-    for kind in [StorageKind::Image, StorageKind::Directory] {
+    for kind in [IMAGE, StorageKind::Directory] {
         let scene = Scene::new(kind);
         let (first, second) = (scene.node(2), scene.node(3));
         let (one, other) = (scene.mount_point("1_striped_scratch/"), scene.mount_point("2_striped_scratch"));
@@ -90,7 +90,7 @@ fn in_private_mode_each_client_has_a_tree_of_its_own() {
 
 #[test]
 fn a_killed_file_server_is_started_again_with_all_instances_and_one_that_goes_takes_no_other_along() {
-    let scene = Scene::new(StorageKind::Image);
+    let scene = Scene::new(IMAGE);
     let other = InstanceId(43);
     scene.set_up(INSTANCE);
     scene.set_up(other);
@@ -173,8 +173,8 @@ fn limits_are_kept_as_the_policies_say() {
 #[test]
 fn limits_that_are_changed_count_for_who_has_mounted_and_opened_already() {
     use std::os::unix::fs::FileExt;
-    for kind in [StorageKind::Image, StorageKind::Directory] {
-        let scene = Scene::new(kind);
+    for kind in [IMAGE, StorageKind::Directory] {
+        let scene = Scene::new(kind.clone());
         scene.set_up(INSTANCE);
         let (client, point) = (scene.node(2), scene.mount_point("1"));
         client.mount(ActivationId(1), &point, &scene.striped(INSTANCE), &secrets(INSTANCE).token).unwrap();

@@ -44,7 +44,7 @@ fn what_is_not_ours_is_neither_used_nor_removed() {
 
 #[test]
 fn a_fragment_that_lost_its_content_is_not_held_and_not_made_anew() {
-    let scene = Scene::new(StorageKind::Image);
+    let scene = Scene::new(IMAGE);
     let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
     node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
     assert_eq!(node.held_fragments().unwrap().len(), 1);
@@ -89,7 +89,7 @@ fn a_disk_that_is_not_there_has_lost_nothing() {
 
 #[test]
 fn what_cannot_be_is_refused() {
-    let scene = Scene::new(StorageKind::Image);
+    let scene = Scene::new(IMAGE);
     let client = scene.node(2);
     let error = client.make_fragment(fragment(INSTANCE, 0), INSTANCE, SMALL, 1).unwrap_err();
     assert!(matches!(error, TaskError::NoStorage) && !error.may_go_better(), "{error}");

@@ -25,6 +25,9 @@ pub const SIZE: u64 = 64 * MIB;
 /// Numbers of the nodes that give space.
 pub const STORAGE: [u64; 2] = [0, 1];
 
+/// The kind of fragments that an agent makes if nothing else is said.
+pub const IMAGE: StorageKind = StorageKind::Image { overcommit: false };
+
 pub struct Scene {
     root: PathBuf,
     owned: bool,
@@ -40,7 +43,7 @@ impl Scene {
             std::fs::create_dir_all(root.join(format!("disk{node}"))).unwrap();
         }
         write_ports(&root);
-        let kind_word = if kind == StorageKind::Image { "image" } else { "directory" };
+        let kind_word = if kind == IMAGE { "image" } else { "directory" };
         std::fs::write(root.join("kind"), kind_word).unwrap();
         Scene { root, owned: true, kind }
     }
@@ -48,7 +51,7 @@ impl Scene {
     /// The same place, from another process.
     pub fn visit(root: &Path) -> Scene {
         let is_image = std::fs::read_to_string(root.join("kind")).unwrap() == "image";
-        let kind = if is_image { StorageKind::Image } else { StorageKind::Directory };
+        let kind = if is_image { IMAGE } else { StorageKind::Directory };
         Scene { root: root.to_owned(), owned: false, kind }
     }
 
@@ -82,9 +85,7 @@ impl Scene {
         let storage = STORAGE.contains(&number).then(|| StorageConfig {
             pool: "pool".into(),
             directory: self.disk(number),
-            kind: self.kind,
-            overcommit: false,
-            volume_group: None,
+            kind: self.kind.clone(),
             capacity: Bytes(1 << 40),
             granularity: Bytes(MIB),
             listen: self.address(number).parse().unwrap(),

@@ -55,7 +55,7 @@ fn pfs(scene: &Scene, name: &str) -> std::path::PathBuf {
 
 #[test]
 fn trees_files_and_lists_go_in_and_out_as_the_user() {
-    let scene = Scene::new(StorageKind::Image);
+    let scene = Scene::new(IMAGE);
     scene.set_up(INSTANCE);
     let (source, back) = (pfs(&scene, "source"), pfs(&scene, "back"));
     let content: Vec<u8> = (0..3_000_001u32).map(|n| (n.wrapping_mul(2_654_435_761) >> 13) as u8).collect();

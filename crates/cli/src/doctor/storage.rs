@@ -2,7 +2,7 @@
 
 use super::finding::Finding;
 use super::role::AGENT_FILE;
-use forebay_agent::daemon::{AgentConfig, StorageConfig};
+use forebay_agent::daemon::{AgentConfig, StorageConfig, StorageKind};
 use forebay_model::units::Bytes;
 use std::path::Path;
 
@@ -40,8 +40,8 @@ fn judge(storage: &StorageConfig, disk: Option<Bytes>, obstacle: Option<String>)
         findings.push(Finding::doubtful(SUBJECT, warning, change));
     }
     match disk {
-        _ if storage.volume_group.is_some() => {}
-        Some(disk) if disk < storage.capacity && !storage.overcommit => {
+        _ if matches!(storage.kind, StorageKind::Lvm { .. }) => {}
+        Some(disk) if disk < storage.capacity && storage.warning().is_none() => {
             let found = format!(
                 "{} has {} bytes, and capacity promises {}",
                 storage.directory.display(),
@@ -70,16 +70,13 @@ fn judge(storage: &StorageConfig, disk: Option<Bytes>, obstacle: Option<String>)
 mod tests {
     use super::*;
     use crate::doctor::finding::Grade;
-    use forebay_agent::daemon::StorageKind;
     use std::time::Duration;
 
-    fn storage(kind: StorageKind, overcommit: bool) -> StorageConfig {
+    fn storage(kind: StorageKind) -> StorageConfig {
         StorageConfig {
             pool: "p".into(),
             directory: "/ssd".into(),
             kind,
-            overcommit,
-            volume_group: (kind == StorageKind::Lvm).then(|| "fast".into()),
             capacity: Bytes(1000),
             granularity: Bytes(10),
             listen: "n:1".parse().unwrap(),
@@ -108,13 +105,13 @@ mod tests {
             let findings = judge(storage, disk.map(Bytes), obstacle.map(str::to_owned));
             findings.iter().map(|finding| finding.grade).collect::<Vec<_>>()
         };
-        let (whole, sparse) = (storage(StorageKind::Image, false), storage(StorageKind::Image, true));
+        let [whole, sparse] = [false, true].map(|overcommit| storage(StorageKind::Image { overcommit }));
         assert_eq!(grades(&whole, Some(1000), None), [Grade::Good]);
         assert_eq!(grades(&whole, Some(999), None), [Grade::Doubtful]);
         assert_eq!(grades(&whole, None, None), [Grade::Bad]);
         assert_eq!(grades(&sparse, Some(999), None), [Grade::Doubtful]);
         assert!(judge(&sparse, Some(Bytes(999)), None)[0].found.contains("overcommit = true"));
-        let volumes = storage(StorageKind::Lvm, false);
+        let volumes = storage(StorageKind::Lvm { volume_group: "fast".into() });
         assert_eq!(grades(&volumes, Some(1), None), [Grade::Good]);
         assert_eq!(grades(&volumes, Some(1), Some("no device mapper")), [Grade::Bad]);
     }
