@@ -238,11 +238,11 @@ impl Step<'_> {
         }
     }
 
-    /// `real_size`.
+    /// `real_size`, of a job or a persistent instance.
     pub fn real_size(&mut self, caller: Caller, token: &str) -> Result<Reply, Refusal> {
         self.check_workload_manager(caller, "real_size")?;
-        let job = self.job(token)?;
-        let instances = self.state.links.instances.of(&job.id);
+        let session = self.state.session_of(token).ok_or_else(|| no_token(token))?;
+        let instances = self.state.links.instances.of(&session.id);
         let rows = instances.filter_map(|id| self.state.tables.instances.get(id));
         let bytes = rows.map(|row| row.bytes.0).fold(0, u64::saturating_add);
         Ok(Reply::Now(Answer::Size(forebay_model::units::Bytes(bytes))))

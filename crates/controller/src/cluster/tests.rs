@@ -386,6 +386,15 @@ fn the_environment_names_the_mounts() {
 }
 
 #[test]
+fn the_size_of_whatever_show_sessions_lists_is_told() {
+    let mut cluster = Cluster::new();
+    cluster.slurm(persistent("alpha")).unwrap();
+    let mut size = |token: &str| cluster.slurm(Request::RealSize { token: token.into() });
+    assert_eq!(size("alpha"), Ok(Answer::Size(Bytes(GRANULE))));
+    assert!(matches!(size("beta"), Err(Refusal::NoToken { .. })));
+}
+
+#[test]
 fn a_persistent_instance_stays_while_it_is_used() {
     let mut cluster = Cluster::new();
     assert_eq!(cluster.slurm(persistent("alpha")), Ok(Answer::Done));
