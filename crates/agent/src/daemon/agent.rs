@@ -17,6 +17,7 @@
 use super::config::{AgentConfig, StorageConfig};
 use super::duties::Duties;
 use super::error::TaskError;
+use super::fragments::NewFragment;
 use super::node::{Node, Serving};
 use super::stages::{Cancel, StageSpace, Staging};
 use super::targets::InstanceSecrets;
@@ -395,8 +396,8 @@ impl Shared {
             return Err(TaskError::Cancelled);
         }
         match &order.work {
-            Work::MakeFragment { fragment, instance, bytes, owner } => {
-                node.make_fragment(*fragment, *instance, *bytes, *owner)?;
+            &Work::MakeFragment { fragment, instance, bytes, owner } => {
+                node.make_fragment(&NewFragment { fragment, instance, bytes, owner })?;
             }
             Work::Serve {
                 fragment,

@@ -22,6 +22,19 @@ pub(super) struct Disk<'a> {
     pub registry: &'a str,
 }
 
+/// A fragment that is to be made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NewFragment {
+    /// Which.
+    pub fragment: FragmentId,
+    /// Whose part it is.
+    pub instance: InstanceId,
+    /// Its size.
+    pub bytes: Bytes,
+    /// The uid that it belongs to.
+    pub owner: u32,
+}
+
 impl Disk<'_> {
     fn directory(&self) -> &Path {
         &self.storage.directory
@@ -46,19 +59,14 @@ impl Disk<'_> {
     }
 
     /// Makes a fragment, unless it is made.
-    pub fn make(
-        &self,
-        fragment: FragmentId,
-        instance: InstanceId,
-        bytes: Bytes,
-        owner: u32,
-    ) -> Result<(), TaskError> {
+    pub fn make(&self, wanted: &NewFragment) -> Result<(), TaskError> {
+        let fragment = wanted.fragment;
         let record = match FragmentRecord::of(self.directory(), fragment, self.registry)? {
-            Some(record) => self.check(record, instance, bytes)?,
+            Some(record) => self.check(record, wanted.instance, wanted.bytes)?,
             None => {
                 self.refuse_what_is_there(fragment)?;
                 let form = self.storage.kind.form();
-                let record = FragmentRecord::new(self.registry, fragment, instance, bytes, owner, &form);
+                let record = FragmentRecord::new(self.registry, wanted, &form);
                 record.write(self.directory())?;
                 record
             }

@@ -50,6 +50,7 @@ pub use agent::{Agent, DaemonError, Stop};
 pub use config::{AgentConfig, Holding, StorageConfig, StorageKind};
 pub use error::TaskError;
 pub use file_server::lives as file_server_lives;
+pub use fragments::NewFragment;
 pub use node::{Node, Serving};
 pub use stages::{Cancel, StageSpace, Staging};
 pub use targets::InstanceSecrets;

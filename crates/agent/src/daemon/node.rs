@@ -8,7 +8,7 @@ use super::control::Request;
 use super::disk_mark;
 use super::error::TaskError;
 use super::file_server;
-use super::fragments::Disk;
+use super::fragments::{Disk, NewFragment};
 use super::mounts::Mounts;
 use super::stages::{Cancel, Stages, Staging};
 use super::state::State;
@@ -26,7 +26,6 @@ use forebay_controller::request::WindowRequest;
 use forebay_model::ids::{ActivationId, FragmentId, InstanceId};
 use forebay_model::limits::{InstancePolicies, Policy, WriteWindow};
 use forebay_model::objects::AccessMode;
-use forebay_model::units::Bytes;
 use forebay_server::local::SpaceRule;
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -125,14 +124,8 @@ impl Node {
     }
 
     /// Makes a fragment, unless it is made.
-    pub fn make_fragment(
-        &self,
-        fragment: FragmentId,
-        instance: InstanceId,
-        bytes: Bytes,
-        owner: u32,
-    ) -> Result<(), TaskError> {
-        self.disk()?.make(fragment, instance, bytes, owner)
+    pub fn make_fragment(&self, wanted: &NewFragment) -> Result<(), TaskError> {
+        self.disk()?.make(wanted)
     }
 
     /// Has a fragment served as described; what its file server knew before is replaced.

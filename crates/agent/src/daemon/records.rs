@@ -4,6 +4,7 @@
 //! known to be ours, and whatever has no record is not.
 
 use super::error::TaskError;
+use super::fragments::NewFragment;
 use super::state;
 use crate::error::AgentError;
 use crate::fragment::image::Room;
@@ -56,14 +57,8 @@ pub(super) enum Form {
 
 impl FragmentRecord {
     /// A fragment that is about to be made.
-    pub fn new(
-        registry: &str,
-        fragment: FragmentId,
-        instance: InstanceId,
-        bytes: Bytes,
-        owner: u32,
-        form: &Form,
-    ) -> FragmentRecord {
+    pub fn new(registry: &str, wanted: &NewFragment, form: &Form) -> FragmentRecord {
+        let NewFragment { fragment, instance, bytes, owner } = *wanted;
         let volume_group = match form {
             Form::Volume { group } => Some(group.clone()),
             Form::Image(_) | Form::Directory => None,
@@ -156,7 +151,12 @@ mod tests {
     use super::*;
 
     fn record(form: &Form) -> FragmentRecord {
-        FragmentRecord::new("box", FragmentId(7), InstanceId(4), Bytes(1 << 20), 1000, form)
+        let (fragment, instance) = (FragmentId(7), InstanceId(4));
+        FragmentRecord::new(
+            "box",
+            &NewFragment { fragment, instance, bytes: Bytes(1 << 20), owner: 1000 },
+            form,
+        )
     }
 
     #[test]

@@ -139,7 +139,7 @@ fn limits_are_kept_as_the_policies_say() {
                 ..serving(INSTANCE, number, (&parts, &configurations))
             };
             let node = scene.node(number);
-            node.make_fragment(fragment(INSTANCE, number), INSTANCE, Bytes(4 * MIB), OWNER.0).unwrap();
+            node.make_fragment(&part(INSTANCE, number, Bytes(4 * MIB))).unwrap();
             node.serve(&serving, &secrets(INSTANCE)).unwrap();
         }
         let (client, point) = (scene.node(2), scene.mount_point("1"));
@@ -219,7 +219,7 @@ fn a_configuration_that_comes_later_disturbs_nobody() {
             let serving = serving(INSTANCE, number, (&parts, configurations));
             let node = scene.node(number);
             let bytes = forebay_model::units::Bytes(SIZE);
-            node.make_fragment(fragment(INSTANCE, number), INSTANCE, bytes, OWNER.0).unwrap();
+            node.make_fragment(&part(INSTANCE, number, bytes)).unwrap();
             node.serve(&serving, &secrets(INSTANCE)).unwrap();
         }
     };

@@ -1,7 +1,7 @@
 //! Fragments on a disk, and what is not one.
 
 use crate::scene::*;
-use forebay_agent::daemon::{AgentConfig, StorageKind, TaskError};
+use forebay_agent::daemon::{AgentConfig, NewFragment, StorageKind, TaskError};
 use forebay_model::ids::InstanceId;
 use forebay_model::units::Bytes;
 use std::fs;
@@ -12,25 +12,22 @@ const SMALL: Bytes = Bytes(SIZE);
 fn what_is_not_ours_is_neither_used_nor_removed() {
     let scene = Scene::new(StorageKind::Directory);
     let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
+    let small = part(INSTANCE, 0, SMALL);
     let thesis = scene.disk(0).join(id.to_string()).join("thesis.tex");
     fs::create_dir_all(thesis.parent().unwrap()).unwrap();
     fs::write(&thesis, "years of work").unwrap();
-    for error in
-        [node.make_fragment(id, INSTANCE, SMALL, 1).unwrap_err(), node.remove_fragment(id).unwrap_err()]
-    {
+    for error in [node.make_fragment(&small).unwrap_err(), node.remove_fragment(id).unwrap_err()] {
         assert!(matches!(error, TaskError::Foreign { .. }) && !error.may_go_better(), "{error}");
         assert!(error.sentence().contains(&format!("{}", scene.disk(0).display())), "{error}");
     }
     assert!(thesis.exists());
     fs::remove_dir_all(thesis.parent().unwrap()).unwrap();
 
-    node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
-    let error = node.make_fragment(id, InstanceId(43), SMALL, 1).unwrap_err();
+    node.make_fragment(&small).unwrap();
+    let error = node.make_fragment(&NewFragment { instance: InstanceId(43), ..small }).unwrap_err();
     assert!(error.to_string().contains("of instance 42, wanted is one"), "{error}");
     let other = scene.node_with(AgentConfig { registry: "other".into(), ..scene.config(0) });
-    for error in
-        [other.make_fragment(id, INSTANCE, SMALL, 1).unwrap_err(), other.remove_fragment(id).unwrap_err()]
-    {
+    for error in [other.make_fragment(&small).unwrap_err(), other.remove_fragment(id).unwrap_err()] {
         assert!(error.to_string().contains("belongs to the registry \"test\", this is \"other\""), "{error}");
     }
     assert_eq!(other.held_registry().unwrap().as_deref(), Some("test"), "the controller is told");
@@ -46,12 +43,13 @@ fn what_is_not_ours_is_neither_used_nor_removed() {
 fn a_fragment_that_lost_its_content_is_not_held_and_not_made_anew() {
     let scene = Scene::new(IMAGE);
     let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
-    node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
+    let small = part(INSTANCE, 0, SMALL);
+    node.make_fragment(&small).unwrap();
     assert_eq!(node.held_fragments().unwrap().len(), 1);
     let image = scene.disk(0).join(format!("{id}/instance-{INSTANCE}-fragment-{id}/image.xfs"));
     fs::remove_file(&image).unwrap();
     assert!(node.held_fragments().unwrap().is_empty());
-    let error = node.make_fragment(id, INSTANCE, SMALL, 1).unwrap_err();
+    let error = node.make_fragment(&small).unwrap_err();
     assert!(matches!(error, TaskError::Lost { .. }) && !error.may_go_better(), "{error}");
     node.remove_fragment(id).unwrap();
     scene.assert_disks_are_empty();
@@ -60,11 +58,12 @@ fn a_fragment_that_lost_its_content_is_not_held_and_not_made_anew() {
 #[test]
 fn a_disk_that_is_not_there_has_lost_nothing() {
     let scene = Scene::new(StorageKind::Directory);
-    let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
-    node.make_fragment(id, INSTANCE, SMALL, 1).unwrap();
+    let node = scene.node(0);
+    let small = part(INSTANCE, 0, SMALL);
+    node.make_fragment(&small).unwrap();
     let (disk, away) = (scene.disk(0), scene.path("away"));
     let refused = |words: &str| {
-        let small = node.make_fragment(fragment(INSTANCE, 5), INSTANCE, SMALL, 1).unwrap_err();
+        let small = node.make_fragment(&part(INSTANCE, 5, SMALL)).unwrap_err();
         for error in [node.held_fragments().unwrap_err(), node.held_registry().unwrap_err(), small] {
             assert!(matches!(error, TaskError::WrongDisk { .. }) && error.may_go_better(), "{error}");
             assert!(error.sentence().contains(words), "{words}: {error}");
@@ -77,7 +76,7 @@ fn a_disk_that_is_not_there_has_lost_nothing() {
     fs::remove_dir(&disk).unwrap();
     fs::rename(scene.disk(1), scene.path("other")).unwrap();
     fs::create_dir(scene.disk(1)).unwrap();
-    scene.node(1).make_fragment(fragment(INSTANCE, 1), INSTANCE, SMALL, 1).unwrap();
+    scene.node(1).make_fragment(&part(INSTANCE, 1, SMALL)).unwrap();
     fs::rename(scene.disk(1), &disk).unwrap();
     refused("is a disk of node node1, this is node0");
     fs::rename(&disk, scene.disk(1)).unwrap();
@@ -91,10 +90,10 @@ fn a_disk_that_is_not_there_has_lost_nothing() {
 fn what_cannot_be_is_refused() {
     let scene = Scene::new(IMAGE);
     let client = scene.node(2);
-    let error = client.make_fragment(fragment(INSTANCE, 0), INSTANCE, SMALL, 1).unwrap_err();
+    let error = client.make_fragment(&part(INSTANCE, 0, SMALL)).unwrap_err();
     assert!(matches!(error, TaskError::NoStorage) && !error.may_go_better(), "{error}");
     let node = scene.node(0);
-    let error = node.make_fragment(fragment(INSTANCE, 0), INSTANCE, Bytes(1 << 60), 1).unwrap_err();
+    let error = node.make_fragment(&part(INSTANCE, 0, Bytes(1 << 60))).unwrap_err();
     assert!(error.to_string().contains("has no room for a fragment of"), "{error}");
     assert_eq!(
         node.held_fragments().unwrap().len(),

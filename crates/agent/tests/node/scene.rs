@@ -2,7 +2,7 @@
 
 use crate::{leaks, roles};
 use forebay_agent::daemon::{
-    AgentConfig, Holding, InstanceSecrets, Node, Serving, StageSpace, StorageConfig, StorageKind,
+    AgentConfig, Holding, InstanceSecrets, NewFragment, Node, Serving, StageSpace, StorageConfig, StorageKind,
 };
 use forebay_controller::cluster::effect::{FileLayout, Part, Target, Use};
 use forebay_controller::request::AccessRequest;
@@ -27,6 +27,11 @@ pub const STORAGE: [u64; 2] = [0, 1];
 
 /// The kind of fragments that an agent makes if nothing else is said.
 pub const IMAGE: StorageKind = StorageKind::Image { overcommit: false };
+
+/// The fragment of a node, of the owner of these tests.
+pub fn part(instance: InstanceId, number: u64, bytes: Bytes) -> NewFragment {
+    NewFragment { fragment: fragment(instance, number), instance, bytes, owner: OWNER.0 }
+}
 
 pub struct Scene {
     root: PathBuf,
@@ -127,7 +132,7 @@ impl Scene {
     pub fn set_up(&self, instance: InstanceId) {
         for number in STORAGE {
             let node = self.node(number);
-            node.make_fragment(fragment(instance, number), instance, Bytes(SIZE), OWNER.0).unwrap();
+            node.make_fragment(&part(instance, number, Bytes(SIZE))).unwrap();
         }
         STORAGE.iter().for_each(|number| self.serve(instance, *number));
     }
