@@ -81,7 +81,10 @@ impl StateDir {
     /// Makes the directories, readable by the owner only: scripts and paths of jobs are nobody else's business.
     pub fn make(&self) -> Result<(), StateDirError> {
         let mask = mask();
-        if mask.contains(Mode::RUSR) || mask.contains(Mode::WUSR) || mask.contains(Mode::XUSR) {
+        let is_root = rustix::process::geteuid().is_root();
+        let shuts_out = mask.contains(Mode::RUSR) || mask.contains(Mode::WUSR) || mask.contains(Mode::XUSR);
+        // Permissions do not stop root.
+        if shuts_out && !is_root {
             return Err(StateDirError::Mask { mask: mask.as_raw_mode() });
         }
         for path in [self.root.clone(), self.instances(), self.mounts(), self.jobs(), self.pool()] {
