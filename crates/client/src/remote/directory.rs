@@ -4,11 +4,14 @@
 //! A server that was started anew does not know the handle any more: the directory is opened again, and goes on from the
 //! same cookie. Attributes count a reference each from when the batch came; those of entries that nobody took are given
 //! back.
+//!
+//! One that was opened to be synced stands by for the next one when it is closed ([`super::standby`]).
 
 use super::connection::Sink;
 use super::held::Life;
 use super::home::Home;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
+use super::standby::{Asked, OpenDirectory};
 use super::validity::Moment;
 use forebay_wire::message::{Credentials, Entry, MetadataRequest, Reply};
 use forebay_wire::{Attr, DirEntry, Directory, FsError, Ino, Result};
@@ -33,7 +36,10 @@ struct Batch {
 struct State {
     handle: u64,
     life: Life,
+    asked: Asked,
     batch: Option<Batch>,
+    was_listed: bool,
+    was_synced: bool,
 }
 
 pub(crate) struct RemoteDirectory {
@@ -45,8 +51,13 @@ pub(crate) struct RemoteDirectory {
 
 impl RemoteDirectory {
     pub(crate) fn open(home: Arc<Home>, who: Credentials, ino: Ino) -> Result<RemoteDirectory> {
-        let (handle, life) = open(&home, &who, ino)?;
-        let state = Mutex::new(State { handle, life, batch: None });
+        let opened = match home.standby.take(&who, ino, &home.validity) {
+            Some(OpenDirectory { handle, life, asked, .. }) => (handle, life, asked),
+            None => open(&home, &who, ino)?,
+        };
+        let (handle, life, asked) = opened;
+        let (was_listed, was_synced) = (false, false);
+        let state = Mutex::new(State { handle, life, asked, batch: None, was_listed, was_synced });
         Ok(RemoteDirectory { home, who, ino, state })
     }
 
@@ -68,7 +79,7 @@ impl RemoteDirectory {
                 self.home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], sink, |now| now == life);
             match asked {
                 Err(FsError::BadHandle) => {
-                    (state.handle, state.life) = open(&self.home, &self.who, self.ino)?
+                    (state.handle, state.life, state.asked) = open(&self.home, &self.who, self.ino)?
                 }
                 asked => return asked.map(|(reply, _)| reply),
             }
@@ -88,6 +99,7 @@ impl RemoteDirectory {
             return Ok(());
         }
         self.drop_batch(state);
+        state.was_listed = true;
         // Its access time.
         let _changing = self.home.recent.changing([self.ino]);
         let fetched = self.home.validity.now();
@@ -150,12 +162,13 @@ impl RemoteDirectory {
     }
 }
 
-fn open(home: &Home, who: &Credentials, ino: Ino) -> Result<(u64, Life)> {
+fn open(home: &Home, who: &Credentials, ino: Ino) -> Result<(u64, Life, Asked)> {
+    let asked = home.standby.now(&home.validity);
     let request = MetadataRequest::OpenDir { who: who.clone(), ino };
     let opened =
         home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], &mut Sink::Nothing, |_| true)?;
     match opened {
-        (Reply::Directory { handle }, life) => Ok((handle, life)),
+        (Reply::Directory { handle }, life) => Ok((handle, life, asked)),
         _ => Err(NOT_UNDERSTOOD),
     }
 }
@@ -175,6 +188,7 @@ impl Directory for RemoteDirectory {
 
     fn sync(&self, data_only: bool) -> Result<()> {
         let mut state = self.state();
+        state.was_synced = true;
         let request = |handle| MetadataRequest::SyncDir { handle, data_only };
         done(self.ask(&mut state, request, &mut Sink::Nothing)?)
     }
@@ -184,11 +198,24 @@ impl Drop for RemoteDirectory {
     fn drop(&mut self) {
         let mut state = self.state();
         self.drop_batch(&mut state);
-        let (request, life) = (MetadataRequest::CloseDir { handle: state.handle }, state.life);
-        // A server that is not there forgets it with the session.
-        let _ =
-            self.home
-                .link
-                .ask_in(Patience::Try, Ask::Metadata(&request), &[], &mut Sink::Nothing, |now| now == life);
+        let State { handle, life, asked, was_listed, was_synced, .. } = *state;
+        let open = OpenDirectory { who: self.who.clone(), ino: self.ino, handle, life, asked };
+        let is_for_syncing = was_synced && !was_listed;
+        let to_close = if is_for_syncing { self.home.standby.keep(open) } else { Some(open) };
+        if let Some(open) = to_close {
+            close(&self.home, &open);
+        }
     }
+}
+
+/// Closes those that stood by for long enough.
+pub(crate) fn close_overdue(home: &Home) {
+    home.standby.overdue().iter().for_each(|open| close(home, open));
+}
+
+fn close(home: &Home, open: &OpenDirectory) {
+    let request = MetadataRequest::CloseDir { handle: open.handle };
+    let (ask, life) = (Ask::Metadata(&request), open.life);
+    // A server that is not there forgets it with the session.
+    let _ = home.link.ask_in(Patience::Try, ask, &[], &mut Sink::Nothing, |now| now == life);
 }

@@ -20,6 +20,7 @@ use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin, done};
 use super::recent::Recent;
 use super::session::Session;
 use super::showings::Showings;
+use super::standby::Standby;
 use super::tickets::Tickets;
 use super::validity::Validity;
 use super::waiting::Waiting;
@@ -46,6 +47,7 @@ pub(crate) struct Home {
     pub(crate) recent: Recent,
     pub(crate) fresh: Fresh,
     pub(crate) showings: Showings,
+    pub(crate) standby: Standby,
     pub(crate) groups: Groups,
     pub(crate) waiting: Arc<Waiting>,
     pub(crate) entrusted: Arc<Entrusted>,

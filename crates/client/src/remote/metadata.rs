@@ -144,7 +144,7 @@ impl MetadataService for RemoteMetadata {
         let through = through.and_then(|stub| stub.as_any().downcast_ref::<RemoteStub>());
         let handle = through.map(RemoteStub::handle);
         let before = self.home.validity.now();
-        let _changing = self.home.recent.changing([ino]);
+        let _changing = (self.home.recent.changing([ino]), self.home.standby.changing(ino));
         let request = MetadataRequest::SetAttr { who: self.who(by), ino, handle, change: *change };
         let (attr, life) = self.home.ask_attr_in(&request)?;
         if let Some(stub) = through {

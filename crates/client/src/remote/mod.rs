@@ -34,6 +34,7 @@ mod samples;
 mod session;
 mod showings;
 mod socket;
+mod standby;
 mod stub;
 mod tickets;
 mod unsynced;
@@ -62,7 +63,7 @@ use std::time::{Duration, Instant};
 const METADATA_LANES: u16 = 16;
 /// Connections for content to each server.
 const DATA_LANES: u16 = 8;
-/// How often the server is told of references that were given back.
+/// How often the server is told of references that were given back, and of directories that stood by.
 const TELL_EVERY: Duration = Duration::from_millis(100);
 /// Pause between attempts to attach.
 const ATTACH_PAUSE: Duration = Duration::from_millis(50);
@@ -117,6 +118,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         recent: Default::default(),
         fresh: Default::default(),
         showings: Default::default(),
+        standby: Default::default(),
         groups: Default::default(),
         waiting,
         entrusted,
@@ -137,6 +139,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         while !home.session.is_closed() {
             home.session.pause(TELL_EVERY);
             home.tell_forgotten();
+            directory::close_overdue(&home);
         }
     })?;
     Ok(attached)

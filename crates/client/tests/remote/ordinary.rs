@@ -157,3 +157,55 @@ fn moving_an_open_file_onto_another_name_of_it_leaves_both() {
     assert_eq!(volume.getattr(attr.ino, None).unwrap().nlink, 2);
     volume.release(opened.handle).unwrap();
 }
+
+/// Somebody whom permissions bind.
+const USER: Caller = Caller { uid: 20_007, gid: 20_007, pid: 1 };
+
+fn sync_directory(volume: &forebay_client::Volume, by: Caller, ino: Ino) -> Result<()> {
+    let handle = volume.opendir(by, ino)?;
+    volume.fsyncdir(handle, true)?;
+    volume.releasedir(handle)
+}
+
+#[test]
+fn to_sync_a_directory_again_takes_one_question() {
+    const ROUNDS: u64 = 30;
+    // Frames of a question and its answer, and not of three.
+    const BYTES_OF_A_ROUND: u64 = 100;
+    let served = Served::new(Shape::inline());
+    let attached = served.attach();
+    let volume = volume(&attached);
+    sync_directory(&volume, me(), Ino::ROOT).unwrap();
+    let before = served.proxies[0].carried();
+    (0..ROUNDS).for_each(|_| sync_directory(&volume, me(), Ino::ROOT).unwrap());
+    let carried = served.proxies[0].carried() - before;
+    assert!(carried < ROUNDS * BYTES_OF_A_ROUND, "{carried} bytes for {ROUNDS} rounds");
+    // One that is listed is closed.
+    let handle = volume.opendir(me(), Ino::ROOT).unwrap();
+    volume.readdir(handle, 0, &mut |_| true).unwrap();
+    volume.releasedir(handle).unwrap();
+    sync_directory(&volume, me(), Ino::ROOT).unwrap();
+}
+
+#[test]
+fn who_may_not_open_a_directory_any_more_is_not_given_one_that_was_open() {
+    let served = Served::new(Shape::inline());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let directory = a.mkdir(me(), Ino::ROOT, OsStr::new("directory"), 0o755).unwrap().ino;
+    assert_eq!(b.lookup(me(), Ino::ROOT, OsStr::new("directory")).unwrap().ino, directory);
+    for (round, changer) in [&a, &a, &b].into_iter().enumerate() {
+        let mode = |mode| SetAttr { mode: Some(mode), ..SetAttr::default() };
+        changer.setattr(me(), directory, None, &mode(0o755)).unwrap();
+        // Until the one who opens it is told of changes.
+        let begun = std::time::Instant::now();
+        while a.getattr(directory, None).unwrap().valid_ms == 0 {
+            assert!(begun.elapsed() < std::time::Duration::from_secs(30), "nothing may ever be kept");
+            std::thread::sleep(std::time::Duration::from_millis(20));
+        }
+        sync_directory(&a, USER, directory).unwrap();
+        changer.setattr(me(), directory, None, &mode(0o700)).unwrap();
+        assert_eq!(sync_directory(&a, USER, directory), Err(FsError::AccessDenied), "round {round}");
+        assert_eq!(sync_directory(&a, me(), directory), Ok(()));
+    }
+}
