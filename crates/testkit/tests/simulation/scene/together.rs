@@ -102,6 +102,8 @@ pub struct Partner<'a> {
     pub shown: Arc<Shown>,
     records: u64,
     board: u64,
+    /// Numbers of its waits for locks: a grant may come twice, and is not to be taken for one of a later wait.
+    waits: u64,
 }
 
 /// A file of the root, made by whoever comes first.
@@ -126,7 +128,7 @@ fn record(client: usize, number: u64) -> [u8; RECORD_BYTES] {
 
 impl<'a> Partner<'a> {
     pub fn new(client: usize, volume: &'a Volume, shared: Arc<Shared>, shown: Arc<Shown>) -> Partner<'a> {
-        Partner { client, volume, shared, shown, records: 0, board: 0 }
+        Partner { client, volume, shared, shown, records: 0, board: 0, waits: 0 }
     }
 
     /// One operation.
@@ -164,7 +166,8 @@ impl<'a> Partner<'a> {
             kind: LockKind::Exclusive,
             pid: 1,
         };
-        locks.lock(&request, Some(WaitId(1))).expect("the lock");
+        self.waits += 1;
+        locks.lock(&request, Some(WaitId(self.waits))).expect("the lock");
         machine::note(|| "locked".to_owned());
         let mut number = [0; 8];
         let read = self.volume.read(file.1, 0, &mut number).expect("a read");
