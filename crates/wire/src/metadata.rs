@@ -160,6 +160,10 @@ pub trait Stub: Send + Sync {
     fn placement(&self) -> Placement;
     /// Length of the file in bytes, if it is known here without asking anybody.
     fn known_size(&self) -> Option<u64>;
+    /// Nothing can be read from here on, if that is known without asking anybody. There may be less.
+    fn known_end(&self) -> Option<u64> {
+        None
+    }
     /// Length of the file in bytes.
     fn size(&self) -> Result<u64>;
     /// Reserves the next `length` bytes at the end of a striped file for a write that appends, and returns where they

@@ -15,6 +15,7 @@ use super::credentials::Groups;
 use super::entrusted::Entrusted;
 use super::fresh::Fresh;
 use super::held::{Held, Life, OpenedFile};
+use super::known::KnownFiles;
 use super::lacking::Lacking;
 use super::link::{Ask, Link, NOT_UNDERSTOOD, Patience, Rejoin, done};
 use super::recent::Recent;
@@ -46,6 +47,7 @@ pub(crate) struct Home {
     pub(crate) validity: Validity,
     pub(crate) recent: Recent,
     pub(crate) fresh: Fresh,
+    pub(crate) known: KnownFiles,
     pub(crate) showings: Showings,
     pub(crate) standby: Standby,
     pub(crate) groups: Groups,

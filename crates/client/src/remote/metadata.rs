@@ -131,13 +131,15 @@ impl MetadataService for RemoteMetadata {
     }
 
     fn getattr(&self, ino: Ino) -> Result<Attr> {
-        if let Some(attr) = self.home.recent.get(ino, &self.home.validity) {
+        let Home { recent, validity, known, .. } = &*self.home;
+        if let Some(attr) = recent.get(ino, validity).or_else(|| known.shown(ino, validity, recent)) {
             return Ok(attr);
         }
-        let before = self.home.validity.now();
+        let before = validity.now();
         let attr = self.home.ask_attr(&MetadataRequest::GetAttr { ino })?;
         self.home.fresh.extend(ino, before, attr.valid_ms);
-        Ok(self.home.validity.shown(attr, None, before))
+        known.told(&attr, before, validity);
+        Ok(validity.shown(attr, None, before))
     }
 
     fn setattr(&self, by: Caller, ino: Ino, through: Option<&dyn Stub>, change: &SetAttr) -> Result<Attr> {
@@ -145,11 +147,13 @@ impl MetadataService for RemoteMetadata {
         let handle = through.map(RemoteStub::handle);
         let before = self.home.validity.now();
         let _changing = (self.home.recent.changing([ino]), self.home.standby.changing(ino));
+        let _cutting = change.size.map(|_| self.home.known.cutting(ino));
         let request = MetadataRequest::SetAttr { who: self.who(by), ino, handle, change: *change };
         let (attr, life) = self.home.ask_attr_in(&request)?;
         if let Some(stub) = through {
             stub.was_changed_in(life);
         }
+        self.home.known.told(&attr, before, &self.home.validity);
         Ok(self.home.validity.shown(attr, None, before))
     }
 
@@ -179,7 +183,7 @@ impl MetadataService for RemoteMetadata {
         let name = name(of)?;
         let _making = self.home.fresh.making(parent, &name);
         let who = self.who(object.caller);
-        let before = self.home.validity.now();
+        let (before, asked) = (self.home.validity.now(), self.home.known.now(&self.home.validity));
         let request = MetadataRequest::Create {
             who: who.clone(),
             parent,
@@ -190,7 +194,7 @@ impl MetadataService for RemoteMetadata {
         let opened = self.opened(self.change_in(parent, &request)?, who, flags)?;
         self.home.held.refer(&opened.attr, parent, &name);
         let attr = self.home.validity.shown(opened.attr, Some(parent), before);
-        Ok((attr, Arc::new(RemoteStub::new(self.home.clone(), opened))))
+        Ok((attr, Arc::new(RemoteStub::new(self.home.clone(), opened, asked))))
     }
 
     fn mkdir(&self, parent: Ino, of: &OsStr, object: &NewObject) -> Result<Attr> {
@@ -273,11 +277,12 @@ impl MetadataService for RemoteMetadata {
 
     fn open(&self, by: Caller, ino: Ino, flags: OpenFlags) -> Result<Arc<dyn Stub>> {
         let who = self.who(by);
+        let asked_at = self.home.known.now(&self.home.validity);
         let request = MetadataRequest::Open { who: who.clone(), ino, flags, reclaim: None };
         let sink = &mut Sink::Nothing;
         let asked = self.home.link.ask_in(Patience::Wait, Ask::Metadata(&request), &[], sink, |_| true)?;
         let opened = self.opened(asked, who, flags)?;
-        Ok(Arc::new(RemoteStub::new(self.home.clone(), opened)))
+        Ok(Arc::new(RemoteStub::new(self.home.clone(), opened, asked_at)))
     }
 
     fn opendir(&self, by: Caller, ino: Ino) -> Result<Box<dyn Directory>> {

@@ -24,6 +24,7 @@ mod error;
 mod fresh;
 mod held;
 mod home;
+mod known;
 mod lacking;
 mod link;
 mod locks;
@@ -117,6 +118,7 @@ pub fn attach(description: &Description) -> Result<Attached, AttachError> {
         validity: Default::default(),
         recent: Default::default(),
         fresh: Default::default(),
+        known: Default::default(),
         showings: Default::default(),
         standby: Default::default(),
         groups: Default::default(),

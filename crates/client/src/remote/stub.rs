@@ -9,6 +9,7 @@
 use super::connection::Sink;
 use super::held::Life;
 use super::home::Home;
+use super::known::{Asked, Known, Syncing};
 use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::showings::Quiet;
 use super::unsynced::{Covered, Unsynced};
@@ -18,6 +19,13 @@ use std::any::Any;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+/// A sync of the home that was begun.
+struct BegunSync {
+    covered: Covered,
+    known: Option<Syncing>,
+    data_only: bool,
+}
 
 pub(crate) struct RemoteStub {
     home: Arc<Home>,
@@ -31,10 +39,15 @@ pub(crate) struct RemoteStub {
     /// of files that were open before it takes that for granted.
     spreads: AtomicBool,
     unsynced: Unsynced,
+    /// Of striped content.
+    known: Option<Arc<Known>>,
 }
 
 impl RemoteStub {
-    pub(crate) fn new(home: Arc<Home>, opened: Opened) -> RemoteStub {
+    /// Of what was opened; `asked`: before that.
+    pub(crate) fn new(home: Arc<Home>, opened: Opened, asked: Asked) -> RemoteStub {
+        let is_striped = matches!(opened.placement, Placement::Striped { .. });
+        let known = is_striped.then(|| home.known.opened(&opened.attr, asked, &home.validity));
         if let (Placement::Striped { file, .. }, Some(ticket)) = (opened.placement, opened.ticket) {
             home.tickets.add(file, opened.handle, ticket);
         }
@@ -47,6 +60,7 @@ impl RemoteStub {
             wrote: AtomicBool::new(false),
             spreads: AtomicBool::new(false),
             unsynced: Unsynced::default(),
+            known,
         }
     }
 
@@ -96,13 +110,43 @@ impl RemoteStub {
         quiet.holds(self.ino, validity)
     }
 
-    fn synced(&self, covered: Covered, reply: &Reply, life: Life) -> Result<Spread> {
-        let Reply::Synced { is_spread } = *reply else { return Err(NOT_UNDERSTOOD) };
-        self.unsynced.synced(covered, life)?;
-        Ok(if is_spread { Spread::Any } else { Spread::First })
+    fn sync_begins(&self, data_only: bool) -> BegunSync {
+        let known =
+            self.known.as_ref().and_then(|known| known.sync_begins(&self.home.validity, &self.home.recent));
+        BegunSync { covered: self.unsynced.sync_begins(), known, data_only }
     }
 
+    fn synced(&self, begun: BegunSync, reply: &Reply, life: Life) -> Result<Spread> {
+        let Reply::Synced { is_spread } = *reply else { return Err(NOT_UNDERSTOOD) };
+        self.unsynced.synced(begun.covered, life)?;
+        let spread = if is_spread { Spread::Any } else { Spread::First };
+        if let (Some(known), Some(syncing)) = (&self.known, begun.known) {
+            known.synced(syncing, begun.data_only, spread);
+        }
+        Ok(spread)
+    }
+
+    /// Where the content is, if the home has nothing to sync.
+    fn is_synced(&self, data_only: bool) -> Option<Spread> {
+        self.known.as_ref()?.is_synced(data_only, &self.home.validity, &self.home.recent)
+    }
+
+    /// Asks beside a sync what the file looks like, if somebody is likely to look at it next.
+    fn begin_look(&self) -> Option<impl FnOnce() + '_> {
+        let (home, known) = (&self.home, self.known.as_ref()?);
+        let look = known.is_to_be_looked_at(&home.validity, &home.recent)?;
+        let begun = home.link.begin(Ask::Metadata(&MetadataRequest::GetAttr { ino: self.ino }))?;
+        Some(move || {
+            // If nothing comes of it, it is asked for when it is looked at.
+            if let Some(Ok((Reply::Attr { attr }, _))) = begun.end() {
+                known.looks(look, attr, &home.validity);
+            }
+        })
+    }
+
+    /// Orders something that changes what the home keeps of the file.
     fn order(&self, request: &MetadataRequest) -> Result<()> {
+        let _changing = self.home.recent.changing([self.ino]);
         done(self.ask(request, &[], &mut Sink::Nothing)?)
     }
 }
@@ -114,6 +158,10 @@ impl Stub for RemoteStub {
 
     fn known_size(&self) -> Option<u64> {
         None
+    }
+
+    fn known_end(&self) -> Option<u64> {
+        self.known.as_ref()?.end(&self.home.validity)
     }
 
     fn size(&self) -> Result<u64> {
@@ -164,16 +212,26 @@ impl Stub for RemoteStub {
             // Afterwards: whoever finds it set may write at once.
             self.spreads.store(true, Relaxed);
         }
+        if let Some(known) = &self.known {
+            known.will_change(end);
+        }
         Ok(())
     }
 
-    fn was_written(&self, _end: u64) -> Result<()> {
+    fn was_written(&self, end: u64) -> Result<()> {
+        if let Some(known) = &self.known {
+            known.was_changed(end);
+        }
         Ok(())
     }
 
     /// A hole may be punched where no substripe file is, which no data service has a time of.
     fn was_changed(&self) -> Result<()> {
-        self.order(&MetadataRequest::WasWritten { handle: self.handle, end: 0 })
+        self.order(&MetadataRequest::WasWritten { handle: self.handle, end: 0 })?;
+        if let Some(known) = &self.known {
+            known.was_changed(0);
+        }
+        Ok(())
     }
 
     /// It is only for the server's log.
@@ -186,19 +244,29 @@ impl Stub for RemoteStub {
     }
 
     fn sync(&self, data_only: bool) -> Result<Spread> {
-        let covered = self.unsynced.sync_begins();
+        if let Some(spread) = self.is_synced(data_only) {
+            return Ok(spread);
+        }
+        let begun = self.sync_begins(data_only);
         let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
         let (reply, life) = self.ask_in(&request, &[], &mut Sink::Nothing)?;
-        self.synced(covered, &reply, life)
+        self.synced(begun, &reply, life)
     }
 
     fn begin_sync(&self, data_only: bool) -> Option<End<'_, Spread>> {
+        if let Some(spread) = self.is_synced(data_only) {
+            let look = self.begin_look();
+            return Some(Box::new(move || {
+                look.into_iter().for_each(|end| end());
+                Some(Ok(spread))
+            }));
+        }
         let request = MetadataRequest::SyncFile { handle: self.handle, data_only };
-        let covered = self.unsynced.sync_begins();
+        let sync = self.sync_begins(data_only);
         let begun = self.home.link.begin(Ask::Metadata(&request))?;
         // A server that does not know the handle was started anew: it is asked again, after the file was claimed.
         Some(Box::new(move || match begun.end()? {
-            Ok((reply, life)) => Some(self.synced(covered, &reply, life)),
+            Ok((reply, life)) => Some(self.synced(sync, &reply, life)),
             Err(FsError::BadHandle) => None,
             Err(error) => Some(Err(error)),
         }))
@@ -284,6 +352,12 @@ impl Drop for RemoteStub {
             self.home.tickets.remove(file, self.handle);
         }
         let closed = Closed { handle: self.handle, wrote: self.wrote.load(Relaxed) };
+        if let Some(known) = self.known.take() {
+            if closed.wrote {
+                known.is_settled_later();
+            }
+            self.home.known.closed(self.ino);
+        }
         if self.home.held.closed(closed) {
             self.home.tell_closed();
         }

@@ -238,7 +238,8 @@ impl Volume {
 }
 
 /// Reads up to the end of a striped file. Where the length is not known here it is asked for only when the substripe
-/// files do not reach as far as the range: the range may then lie in a hole or beyond the end.
+/// files do not reach as far as the range: the range may then lie in a hole or beyond the end. What certainly lies beyond is not
+/// looked for.
 fn read_striped(stub: &dyn Stub, striped: &Striped, offset: u64, buffer: &mut [u8]) -> Result<usize> {
     let within =
         |size: u64, most: usize| usize::try_from(size.saturating_sub(offset)).unwrap_or(usize::MAX).min(most);
@@ -249,8 +250,9 @@ fn read_striped(stub: &dyn Stub, striped: &Striped, offset: u64, buffer: &mut [u
         }
         return Ok(wanted);
     }
-    if striped.read(offset, buffer)? {
-        return Ok(buffer.len());
+    let likely = stub.known_end().map_or(buffer.len(), |end| within(end, buffer.len()));
+    if likely == 0 || striped.read(offset, &mut buffer[..likely])? {
+        return Ok(likely);
     }
     let wanted = within(stub.size()?, buffer.len());
     if wanted > 0 {

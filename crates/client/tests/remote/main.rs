@@ -8,6 +8,7 @@ mod breaking;
 mod direct;
 mod entrusted;
 mod instance;
+mod known;
 mod limits;
 mod locks;
 mod lockstep;
