@@ -211,9 +211,9 @@ fn journal(scene: &Scene) -> u64 {
     text.lines().count().saturating_sub(1) as u64
 }
 
-/// Kills the process of a staging again and again, whenever it has finished more files; answers what the staging did at
+/// Kills the process of a staging again and again, whenever it has finished more of so many files; answers what the staging did at
 /// last, and how many files were finished at the last kill.
-fn stage_with_kills(scene: &Scene, task: u64, row: &StageRow, kills: usize) -> (Copied, u64) {
+fn stage_with_kills(scene: &Scene, task: u64, row: &StageRow, files: u64, kills: usize) -> (Copied, u64) {
     let mut finished = 0;
     let done = std::thread::scope(|scope| {
         let staging = scope.spawn(|| stage(scene, task, row));
@@ -225,8 +225,13 @@ fn stage_with_kills(scene: &Scene, task: u64, row: &StageRow, kills: usize) -> (
             if staging.is_finished() {
                 break;
             }
-            // Before the kill: afterwards the next process may have finished more already.
-            finished = journal(scene);
+            // Before the kill: afterwards the next process may have finished more already. One that has finished all may have
+            // said so before it is killed, and no other one comes.
+            let now = journal(scene);
+            if now >= files {
+                break;
+            }
+            finished = now;
             leaks::kill_with(&scene.path("state0"), "stage");
         }
         staging.join().unwrap().unwrap()
@@ -251,7 +256,7 @@ fn a_killed_copy_goes_on_after_what_was_finished() {
         row(StageDirection::Out, StageKind::Directory, &back, "in"),
     ];
     for (task, row) in (1..).zip(&ways) {
-        let (done, finished) = stage_with_kills(&scene, task, row, KILLS);
+        let (done, finished) = stage_with_kills(&scene, task, row, files.0, KILLS);
         println!("{:?}: {done:?}, {finished} were finished at the last kill", row.direction);
         assert!(finished > 0, "it was killed in the middle");
         assert_eq!((done.files, done.bytes), (files.0, Bytes(files.1)));
