@@ -66,6 +66,13 @@ pub enum Command {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// Wait for a word and become a job's script; started by `forebay run`.
+    #[command(hide = true)]
+    ScriptProcess {
+        /// Passed on.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
     /// Serve one instance; started by the other commands.
     #[command(hide = true)]
     InstanceProcess {

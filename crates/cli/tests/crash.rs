@@ -8,7 +8,8 @@
 
 mod place;
 
-use place::{NOBODY, Place, ROOT, shown};
+use forebay_controller::process::ProcessId;
+use place::{NOBODY, Place, ROOT, entries, shown};
 use std::fs;
 use std::process::{Child, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -19,6 +20,12 @@ const SCRIPT: &str = "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped 
     seq 1 200000 > $DW_JOB_STRIPED/result\n\
     cksum < $DW_JOB_STRIPED/result > @PFS@/sum.new && mv @PFS@/sum.new @PFS@/sum\n\
     sleep 0.02\n";
+
+/// Makes a registry take the word about a script's process group in a change that never ends.
+const HOLD_BEFORE_THE_GROUP_IS_KNOWN: &str =
+    "CREATE TRIGGER hold BEFORE UPDATE OF script_group ON jobs WHEN NEW.script_group IS NOT NULL BEGIN
+     SELECT count(*) FROM (WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n);
+     END";
 
 /// How long a limit on anything awaited is.
 const LIMIT: Duration = Duration::from_secs(60);
@@ -109,11 +116,51 @@ fn undisturbed_ms(uid: u32, options: &[&str]) -> u64 {
 }
 
 fn wait_for(path: &std::path::Path) {
+    await_some(&format!("{path:?}"), || path.exists().then_some(()));
+}
+
+fn await_some<T>(what: &str, look: impl Fn() -> Option<T>) -> T {
     let end = Instant::now() + LIMIT;
-    while !path.exists() {
-        assert!(Instant::now() < end, "{path:?} did not appear");
+    loop {
+        if let Some(found) = look() {
+            return found;
+        }
+        assert!(Instant::now() < end, "{what} did not come");
         std::thread::sleep(Duration::from_millis(2));
     }
+}
+
+/// The script of a `forebay run`: the child that leads a group and no session (an instance process leads both).
+fn script_of(forebay: &Child) -> Option<ProcessId> {
+    let leads = |process: &String| {
+        let stat = fs::read_to_string(format!("{process}/stat")).ok()?;
+        let pid: u32 = stat.split(' ').next()?.parse().ok()?;
+        let fields: Vec<u32> =
+            stat.rsplit(')').next()?.split_whitespace().skip(1).take(3).flat_map(str::parse).collect();
+        let [parent, group, session] = fields[..] else { return None };
+        (parent == forebay.id() && group == pid && session != pid).then_some(pid)
+    };
+    let pid = entries(std::path::Path::new("/proc")).iter().find_map(leads)?;
+    ProcessId::of(pid).unwrap()
+}
+
+/// A script that recovery could not find would write into what recovery takes away.
+fn killed_before_the_script_is_written_down(options: &[&str]) {
+    let place = Place::new(ROOT);
+    assert!(recover(&place).status.success(), "it makes the registry");
+    let registry = rusqlite::Connection::open(place.path("state/registry.sqlite")).unwrap();
+    registry.execute_batch(HOLD_BEFORE_THE_GROUP_IS_KNOWN).unwrap();
+    let script = "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\ntouch @PFS@/ran\n";
+    let mut forebay = start(&place, options, script);
+    let script = await_some("the script's process", || script_of(&forebay));
+    forebay.kill().unwrap();
+    forebay.wait().unwrap();
+    await_some("the end of the script's process", || (!script.is_alive().unwrap()).then_some(()));
+    assert!(!place.path("pfs/ran").exists(), "it ran, and nobody could have ended it");
+    registry.execute_batch("DROP TRIGGER hold").unwrap();
+    let recovered = recover(&place);
+    assert!(recovered.status.success(), "{}", shown(&recovered));
+    place.assert_nothing_is_left();
 }
 
 fn an_interrupt_ends_the_script_and_stages_out(uid: u32) {
@@ -186,6 +233,16 @@ fn killed_anywhere_as_root_on_four_nodes() {
 #[test]
 fn killed_anywhere_as_nobody() {
     killed_anywhere(NOBODY, &["--nodes", "2"], 12);
+}
+
+#[test]
+fn killed_before_the_script_is_written_down_on_one_node() {
+    killed_before_the_script_is_written_down(&[]);
+}
+
+#[test]
+fn killed_before_the_script_is_written_down_on_four_nodes() {
+    killed_before_the_script_is_written_down(&["--nodes", "4"]);
 }
 
 #[test]

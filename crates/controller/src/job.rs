@@ -108,7 +108,7 @@ pub enum Effect {
     StageIn,
     /// Mount all configurations.
     Mount,
-    /// Start the script; report `ScriptEnded`, or `Failed` if it cannot be started.
+    /// Start the script, once recovery can find it; report `ScriptEnded`, or `Failed` if it cannot be started.
     RunScript,
     /// End the script's process group. While this driver runs the script: send the signal (`force`: SIGKILL) and wait for
     /// the `ScriptEnded` that follows. During recovery: wait until the group is gone and report `Done`.

@@ -31,7 +31,7 @@ pub struct Job {
     pub phase: Phase,
     /// The process that carries it.
     pub owner: ProcessId,
-    /// The leader of the script's process group while the script runs.
+    /// The leader of the script's process group, from before the script's first line runs until its end.
     pub script_group: Option<ProcessId>,
     /// What is run.
     pub script: Script,

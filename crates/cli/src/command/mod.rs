@@ -46,6 +46,7 @@ pub fn main(arguments: Arguments) -> ExitCode {
         Command::Status(status) => status::status(places, &status),
         Command::Umount(umount) => umount::umount(&umount),
         Command::Fsck(fsck) => fsck::fsck(places, &fsck),
+        Command::ScriptProcess { arguments } => return crate::job::held::main(arguments),
         Command::InstanceProcess { arguments } => return forebay_agent::process::main(arguments),
     };
     match done {

@@ -3,7 +3,8 @@
 //! Order of events for every step: the step is computed; the registry records the phase that begins (and what is known
 //! of the script's end and of the first failure); then the effect is carried out; its end is the next event. A crash
 //! before the record repeats the earlier effect, a crash after it repeats this one; all effects are idempotent, so
-//! `forebay recover` carries on from the recorded phase.
+//! `forebay recover` carries on from the recorded phase. The script is the one effect that outlives a killed driver: it
+//! begins when its process group is recorded ([`super::held`]), so that recovery finds it or it has not run.
 //!
 //! Interrupts come on another thread. They go through the same step function on the shared state; what it answers
 //! (end the script, stop the staging) is done right there, and the work in progress then ends by itself.

@@ -1,4 +1,4 @@
-//! The script's process: its start, its end, and the end of what it left running.
+//! The script's process: its end, and the end of what it left running. How it is started is in [`super::held`].
 //!
 //! The script runs in a process group of its own, with standard input from /dev/null as in a batch job (a shell keeps that of
 //! forebay, and its group becomes the foreground group of a terminal). The group is what an interrupt ends and what is swept
@@ -8,9 +8,9 @@
 use rustix::process::{Pid, Signal, WaitOptions};
 use std::ffi::OsString;
 use std::io;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Time between SIGTERM and SIGKILL for an interrupted script, Slurm's default KillWait.
@@ -68,28 +68,18 @@ impl ScriptCommand {
             Input::Inherited | Input::Terminal => format!("{:?}", self.program),
         }
     }
-
-    /// Starts it.
-    pub fn spawn(&self) -> io::Result<Script> {
-        let mut command = Command::new(&self.program);
-        command
-            .args(&self.arguments)
-            .current_dir(&self.directory)
-            .envs(self.variables.iter().map(|(name, value)| (name, value)))
-            .process_group(0);
-        if self.input == Input::Nothing {
-            command.stdin(Stdio::null());
-        }
-        let child = command.spawn()?;
-        let group = Pid::from_child(&child);
-        if self.input == Input::Terminal {
-            give_terminal(group);
-        }
-        Ok(Script { child, group, input: self.input })
-    }
 }
 
 impl Script {
+    /// The process of a script, which leads a group. Gives it the terminal where it has one.
+    pub(super) fn new(child: Child, input: Input) -> Script {
+        let group = Pid::from_child(&child);
+        if input == Input::Terminal {
+            give_terminal(group);
+        }
+        Script { child, group, input }
+    }
+
     /// Its process id, which is its group's id.
     pub fn pid(&self) -> u32 {
         self.child.id()
@@ -181,48 +171,4 @@ fn give_terminal(group: Pid) {
 pub fn shell_status(status: ExitStatus) -> u8 {
     let number = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(255);
     u8::try_from(number & 0xff).unwrap_or(255)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn run(text: &str) -> ScriptCommand {
-        ScriptCommand {
-            program: "/bin/sh".into(),
-            arguments: vec!["-c".into(), text.into()],
-            directory: "/".into(),
-            variables: vec![("GIVEN".into(), "yes".into())],
-            input: Input::Nothing,
-        }
-    }
-
-    #[test]
-    fn the_status_is_the_scripts_own() {
-        adopt_orphans();
-        let (status, swept) = run("test \"$GIVEN\" = yes && exit 7").spawn().unwrap().wait().unwrap();
-        assert_eq!((shell_status(status), swept), (7, false));
-        let (status, _) = run("kill -9 $$").spawn().unwrap().wait().unwrap();
-        assert_eq!(shell_status(status), 137);
-    }
-
-    #[test]
-    fn what_the_script_leaves_running_is_ended() {
-        adopt_orphans();
-        let script = run("sleep 1000 & exit 0").spawn().unwrap();
-        let group = script.group();
-        let (status, swept) = script.wait().unwrap();
-        assert_eq!((shell_status(status), swept), (0, true));
-        assert!(group.is_gone());
-    }
-
-    #[test]
-    fn an_interrupt_ends_the_whole_group() {
-        adopt_orphans();
-        let script = run("sleep 1000; sleep 1000").spawn().unwrap();
-        let group = script.group();
-        group.terminate();
-        let (status, _) = script.wait().unwrap();
-        assert_eq!(shell_status(status), 143);
-    }
 }

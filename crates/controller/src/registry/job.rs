@@ -83,7 +83,7 @@ impl Registry {
         })
     }
 
-    /// Records the process group that the script runs in, or that it is gone.
+    /// Records the process group that the script is going to run in, before it does, or that it is gone.
     pub fn record_script_group(
         &self,
         session: SessionId,

@@ -3,6 +3,7 @@
 use super::Driver;
 use crate::job::description::describe;
 use crate::job::environment::{BatchJob, Exposed, variables};
+use crate::job::held::THIS_PROGRAM;
 use crate::job::interpreter;
 use crate::job::script::{Input, KILL_WAIT, Script, ScriptCommand, ScriptGroup, shell_status};
 use crate::job::summary::ScriptLine;
@@ -12,8 +13,9 @@ use forebay_controller::process::ProcessId;
 use forebay_controller::record::InstanceRecord;
 use forebay_controller::request::StageDirection;
 use forebay_model::units::Bytes;
+use std::io;
 use std::os::unix::process::ExitStatusExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 use std::time::Instant;
 
@@ -120,11 +122,7 @@ impl Driver<'_> {
         let before = self.bytes_used();
         let begun = Instant::now();
         let command = self.command();
-        let script = command.spawn().map_err(|error| {
-            let advice = interpreter::advice(&command.program);
-            format!("cannot start {}: {error}{advice}", command.shown())
-        })?;
-        let end = self.await_script(script)?;
+        let end = self.start_and_await(&command)?;
         let elapsed = begun.elapsed();
         let after = self.bytes_used();
         let moved = |before: Option<u64>, after: Option<u64>| Some(after?.saturating_sub(before?));
@@ -147,23 +145,30 @@ impl Driver<'_> {
         }
     }
 
-    /// Records the script's group first, so that recovery can end a script whose driver was killed.
-    fn await_script(&mut self, script: Script) -> Result<ExitStatus, Cause> {
-        let process = ProcessId::of(script.pid()).ok().flatten();
-        let recorded = self.machine.registry.record_script_group(self.job.session, process);
-        self.shared.script_begins(script.group());
-        if recorded.is_err() {
-            script.group().kill();
+    /// The script begins when its group is written down, so that recovery can end a script whose driver was killed.
+    fn start_and_await(&mut self, command: &ScriptCommand) -> Result<ExitStatus, Cause> {
+        let held = command.hold(Path::new(THIS_PROGRAM)).map_err(|error| cannot_start(command, &error))?;
+        if let Err(cause) = self.write_down(held.pid()) {
+            held.forgo();
+            return Err(cause);
         }
-        let ended = script.wait();
+        self.shared.script_begins(held.group());
+        let ended = held.begin().map(Script::wait);
         self.shared.script_ends();
-        recorded.map_err(cause)?;
+        self.machine.registry.record_script_group(self.job.session, None).map_err(cause)?;
+        let ended = ended.map_err(|error| cannot_start(command, &error))?;
         let (status, swept) = ended.map_err(|error| format!("cannot await the script: {error}"))?;
         if swept {
             self.note("the script left processes running; they were ended before stage-out".into());
         }
-        self.machine.registry.record_script_group(self.job.session, None).map_err(cause)?;
         Ok(status)
+    }
+
+    /// None is written down of a process that a signal has ended before it could become the script.
+    fn write_down(&self, leader: u32) -> Result<(), Cause> {
+        let process = ProcessId::of(leader)
+            .map_err(|error| format!("cannot look at the script's process {leader}: {error}"))?;
+        self.machine.registry.record_script_group(self.job.session, process).map_err(cause)
     }
 
     fn command(&mut self) -> ScriptCommand {
@@ -211,7 +216,7 @@ impl Driver<'_> {
         sums
     }
 
-    /// A script whose forebay was killed may still run, and write.
+    /// A script whose forebay was killed may still run, and write. One of which no group is recorded has not begun, or is over.
     fn end_forsaken_script(&mut self) -> Result<(), Cause> {
         let Some(process) = self.job.script_group else { return Ok(()) };
         if process.is_alive().unwrap_or(false)
@@ -225,6 +230,11 @@ impl Driver<'_> {
         }
         self.machine.registry.record_script_group(self.job.session, None).map_err(cause)
     }
+}
+
+fn cannot_start(command: &ScriptCommand, error: &io::Error) -> Cause {
+    let advice = interpreter::advice(&command.program);
+    format!("cannot start {}: {error}{advice}", command.shown())
 }
 
 fn cause(error: impl std::fmt::Display) -> Cause {
