@@ -47,6 +47,11 @@ fn allocated(i: &Instance) -> u64 {
     sum
 }
 
+fn cut(volume: &forebay_client::Volume, ino: Ino) {
+    let cut = SetAttr { size: Some(0), ..SetAttr::default() };
+    volume.setattr(me(), ino, None, &cut).unwrap();
+}
+
 fn shapes() -> [Shape; 2] {
     [Shape::inline().metered(CAPACITY), Shape::striped().metered(CAPACITY / 4)]
 }
@@ -95,6 +100,31 @@ fn a_write_that_does_not_fit_is_done_in_part() {
         assert_eq!(i.volume.write(opened.handle, 0, &data, false), Ok(CAPACITY as usize));
         assert_eq!(i.volume.getattr(attr.ino, None).unwrap().size, CAPACITY);
         assert_eq!(read_all(&i.volume, opened.handle), data[..CAPACITY as usize]);
+    }
+}
+
+/// Else the next one would leave a hole where the rest would have been.
+#[test]
+fn an_append_that_does_not_fit_gives_the_rest_of_its_place_back() {
+    for shape in shapes() {
+        let i = Instance::new(shape);
+        let (_, other) = i.create("other");
+        write_all(&i.volume, other.handle, 0, &pattern(1, CAPACITY as usize / 2));
+        let (attr, opened) = i.create("f");
+        let data = pattern(5, 3 * CAPACITY as usize);
+        let mut end = 0;
+        loop {
+            match i.volume.append(opened.handle, &data, false) {
+                Ok((offset, done)) => {
+                    assert_eq!(offset, end, "after a short one");
+                    end += done as u64;
+                }
+                Err(error) => break assert_eq!(error, FsError::NoSpace),
+            }
+        }
+        assert_eq!(i.volume.getattr(attr.ino, None).unwrap().size, end);
+        cut(&i.volume, i.volume.lookup(me(), Ino::ROOT, OsStr::new("other")).unwrap().ino);
+        assert_eq!(i.volume.append(opened.handle, b"more", false), Ok((end, 4)), "after one that failed");
     }
 }
 

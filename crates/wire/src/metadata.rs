@@ -13,6 +13,7 @@ use crate::message::Moved;
 use forebay_model::layout::Layout;
 use std::any::Any;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
@@ -169,6 +170,9 @@ pub trait Stub: Send + Sync {
     /// Reserves the next `length` bytes at the end of a striped file for a write that appends, and returns where they
     /// start: no other append is given them.
     fn reserve(&self, length: u64) -> Result<u64>;
+    /// Of what was reserved this was not written, and will not be: the next append begins here, unless another one was given a
+    /// place behind it meanwhile.
+    fn give_up(&self, rest: Range<u64>) -> Result<()>;
     /// Appends inline content and returns where it was written and how much.
     fn append(&self, data: &[u8]) -> Result<(u64, usize)>;
     /// Runs `during` while nobody changes striped content but through openings of this client, who keeps these apart

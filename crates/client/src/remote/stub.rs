@@ -16,6 +16,7 @@ use super::unsynced::{Covered, Unsynced};
 use forebay_wire::message::{BULK_MAX, Closed, MetadataRequest, Opened, Reply};
 use forebay_wire::{End, FallocateMode, FsError, Ino, Placement, Result, SeekWhat, Spread, Stub};
 use std::any::Any;
+use std::ops::Range;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -177,6 +178,11 @@ impl Stub for RemoteStub {
             Reply::Size { bytes } => Ok(bytes),
             _ => Err(NOT_UNDERSTOOD),
         }
+    }
+
+    fn give_up(&self, rest: Range<u64>) -> Result<()> {
+        let request = MetadataRequest::GiveUp { handle: self.handle, start: rest.start, end: rest.end };
+        done(self.ask(&request, &[], &mut Sink::Nothing)?)
     }
 
     fn append(&self, data: &[u8]) -> Result<(u64, usize)> {

@@ -82,7 +82,14 @@ impl Volume {
             return Ok((offset, done));
         }
         let offset = open.stub.reserve(data.len() as u64)?;
-        Ok((offset, self.write(handle, offset, data, kill_suid_sgid)?))
+        let written = self.write(handle, offset, data, kill_suid_sgid);
+        let done = written.unwrap_or(0);
+        // Of who could not be asked nobody knows what he still writes.
+        if done < data.len() && written != Err(FsError::Unreachable) {
+            // If it cannot be given up the next append leaves a hole, and this one is answered as it is all the same.
+            let _ = open.stub.give_up(offset + done as u64..offset + data.len() as u64);
+        }
+        Ok((offset, written?))
     }
 
     /// Writes at `offset`, whatever the open flags say of appending. Short when space runs out or the file reaches its

@@ -41,6 +41,26 @@ fn open_files_references_and_directories_outlive_the_server() {
     assert_eq!(attached.status().unwrap().open_files, 0);
 }
 
+/// What is reserved at the end of a file outlives the server, and the rest of an append that did not fit is not reserved any more.
+#[test]
+fn the_place_of_an_append_that_did_not_fit_is_given_back_before_and_after_a_restart() {
+    const ROOM: u64 = 1 << 18;
+    let mut served = Served::new(Shape::striped().metered(ROOM));
+    let attached = served.attach();
+    let volume = volume(&attached);
+    let (_, opened) = create(&volume, Ino::ROOT, "file");
+    let data = pattern(5, 8 * ROOM as usize);
+    let (first, done) = volume.append(opened.handle, &data, false).unwrap();
+    assert!(first == 0 && done < data.len(), "{done} bytes of it at {first}");
+    served.restart(0);
+    assert_eq!(volume.append(opened.handle, &data, false), Err(FsError::NoSpace));
+    served.restart(0);
+    let punch = FallocateMode::PUNCH_HOLE.with(FallocateMode::KEEP_SIZE);
+    volume.fallocate(opened.handle, 0, ROOM / 2, punch).unwrap();
+    assert_eq!(volume.append(opened.handle, b"more", false), Ok((done as u64, 4)));
+    volume.release(opened.handle).unwrap();
+}
+
 /// Its server was killed when it had written it down, and had not told it yet: what comes back is one that has nothing to take up, and
 /// nobody waits for it to do so.
 #[test]

@@ -19,6 +19,7 @@ use crate::host::host;
 use forebay_model::layout::Layout;
 use forebay_wire::{Attr, FileId, FsError, Ino, Result, Sharing, Spread, Stub, Timestamp};
 use rustix::fs::{Stat, Timespec, Timestamps, UTIME_OMIT};
+use std::ops::Range;
 use std::sync::atomic::Ordering::SeqCst;
 use std::sync::{Arc, MutexGuard, OnceLock, PoisonError};
 
@@ -367,6 +368,15 @@ impl OpenFile {
         }
     }
 
+    /// Gives up the rest of what was reserved, and writes it down.
+    pub(crate) fn give_up_noted(stub: &dyn Stub, rest: Range<u64>, deed: &Deed<'_>) -> Result<()> {
+        match stub.as_any().downcast_ref::<OpenFile>() {
+            Some(opening) => opening.stub.give_up_noted(rest, deed),
+            None => stub.give_up(rest)?,
+        }
+        Ok(())
+    }
+
     /// Appends, and writes it down; `begun`: where an earlier process began it.
     pub(crate) fn append_noted(
         stub: &dyn Stub,
@@ -411,6 +421,10 @@ impl Stub for OpenFile {
 
     fn reserve(&self, length: u64) -> Result<u64> {
         self.stub.reserve(length)
+    }
+
+    fn give_up(&self, rest: Range<u64>) -> Result<()> {
+        self.stub.give_up(rest)
     }
 
     fn append(&self, data: &[u8]) -> Result<(u64, usize)> {

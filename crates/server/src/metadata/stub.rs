@@ -36,6 +36,7 @@ use rustix::fs::{Stat, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use std::any::Any;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -277,6 +278,17 @@ impl LocalStub {
         Ok(start)
     }
 
+    /// Gives up the rest of what was reserved. It is noted before it is done: who asks again because the process was killed in between
+    /// must not give up what another one has reserved since; so this leaves a hole.
+    pub(super) fn give_up_noted(&self, rest: Range<u64>, deed: &Deed<'_>) {
+        let _growing = self.growing.lock().unwrap_or_else(PoisonError::into_inner);
+        deed.done([0; 4]);
+        let reserved = self.kept().map_or_else(|| self.reserved.load(SeqCst), Reservation::end);
+        if reserved == rest.end && rest.start < rest.end {
+            self.set_reserved(rest.start);
+        }
+    }
+
     /// Appends; `begun`: at a place that it had in an earlier life. What is written is noted under the lock that gives
     /// appends their places: the next process knows which place this one has.
     pub(super) fn append_noted(
@@ -345,6 +357,11 @@ impl Stub for LocalStub {
 
     fn reserve(&self, length: u64) -> Result<u64> {
         self.reserve_noted(length, &Deed::UNNOTED)
+    }
+
+    fn give_up(&self, rest: Range<u64>) -> Result<()> {
+        self.give_up_noted(rest, &Deed::UNNOTED);
+        Ok(())
     }
 
     fn append(&self, data: &[u8]) -> Result<(u64, usize)> {

@@ -270,6 +270,13 @@ pub(crate) fn carry_out(
         R::Reserve { handle, length } => {
             TreeFile::reserve_noted(&*writable(handle)?, length, &asking.deed).map(size)
         }
+        R::GiveUp { handle, start, end } => {
+            // After a crash of the machine nothing of before is reserved any more.
+            match asking.is_repeated {
+                true => Ok(done(())),
+                false => TreeFile::give_up_noted(&*writable(handle)?, start..end, &asking.deed).map(done),
+            }
+        }
         R::WasRead { handle } => stub(handle)?.was_read().map(done),
         R::WasWritten { handle, end: 0 } => writable(handle)?.was_changed().map(done),
         R::WasWritten { handle, end } => writable(handle)?.was_written(end).map(done),

@@ -33,7 +33,7 @@ fn request(random: &mut Random) -> MetadataRequest {
     let mode = number() as u32;
     let flags = OpenFlags(number() as u32);
     let who = me();
-    match random.below(16) {
+    match random.below(17) {
         0 => MetadataRequest::Open { who, ino, flags, reclaim: Some(handle) },
         1 => MetadataRequest::Close { items: vec![Closed { handle, wrote: false }] },
         2 => MetadataRequest::ReadInline { handle, offset, length: length as u32 },
@@ -53,6 +53,7 @@ fn request(random: &mut Random) -> MetadataRequest {
         }
         13 => MetadataRequest::DropSetId { handle },
         14 => MetadataRequest::SeekInline { handle, offset, what: forebay_wire::SeekWhat::Hole },
+        15 => MetadataRequest::GiveUp { handle, start: offset, end: length },
         _ => MetadataRequest::GetAttr { ino },
     }
 }

@@ -226,6 +226,9 @@ messages! {
         /// The locks of a file, which were entrusted to the session under this number, are the server's again. `held`: those of the
         /// session as they are now; none: it has decided about none. Reply: `Done`, also if they were not entrusted so.
         ReturnLocks = 0x0134 { ino: Ino, number: u64, held: Option<Vec<LockRequest>>, },
+        /// Of what was reserved at the end of a striped file this was not written, and will not be: the next append begins where it does,
+        /// unless something behind it was reserved meanwhile. Reply: `Done`.
+        GiveUp = 0x0135 { handle: u64, start: u64, end: u64, },
     }
 }
 
@@ -235,7 +238,7 @@ impl MetadataRequest {
         const ONCE: &[u16] = &[
             0x0101, 0x0102, 0x0104, 0x0106, 0x0107, 0x0108, 0x0109, 0x010a, 0x010b, 0x010c, 0x010d, 0x010e,
             0x0110, 0x0111, 0x0115, 0x0117, 0x0119, 0x011f, 0x0120, 0x0121, 0x0123, 0x0125, 0x0126, 0x0128,
-            0x0134,
+            0x0134, 0x0135,
         ];
         ONCE.binary_search(&kind).is_ok()
     }

@@ -1,4 +1,4 @@
-//! What a sync of a striped file has to cover of its stub.
+//! What a sync of a striped file has to cover of its stub, and where the next append to it begins.
 
 use super::LocalStub;
 use crate::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
@@ -58,4 +58,35 @@ fn a_stub_is_synced_for_what_its_data_does_not_say() {
     let again = tree.open(by, ino, OpenFlags::READ_ONLY).unwrap();
     let again = again.as_any().downcast_ref::<LocalStub>().unwrap();
     assert!(again.unsynced.load(SeqCst), "what was done before it was opened is not known");
+}
+
+#[test]
+fn what_an_append_gives_up_is_the_place_of_the_next_one_unless_another_is_behind_it() {
+    let directory = tempfile::tempdir().unwrap();
+    let root = |n: usize| {
+        let root = directory.path().join(n.to_string());
+        std::fs::create_dir(&root).unwrap();
+        FragmentSpec { root, space: SpaceRule::Hard }
+    };
+    let fragments = Fragments::open(&[root(0), root(1)]).unwrap();
+    let (layout, limits) = (LayoutChoice::default(), Limits::default());
+    let services = fragments.namespace(&NamespaceSpec { name: "c1".into(), layout, limits }).unwrap();
+    let by =
+        Caller { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), pid: 1 };
+    let object = NewObject { caller: by, mode: 0o100_600, rdev: 0 };
+    let made = services.metadata.create(Ino::ROOT, OsStr::new("f"), &object, OpenFlags::READ_WRITE);
+    let stub = made.unwrap().1;
+    assert_eq!(stub.reserve(100), Ok(0));
+    stub.give_up(40..100).unwrap();
+    assert_eq!(stub.reserve(100), Ok(40));
+    assert_eq!(stub.reserve(10), Ok(140));
+    stub.give_up(40..140).unwrap();
+    assert_eq!(stub.reserve(10), Ok(150), "the one behind it has its place");
+    stub.give_up(150..160).unwrap();
+    stub.give_up(150..160).unwrap();
+    stub.give_up(150..150).unwrap();
+    assert_eq!(stub.reserve(10), Ok(150));
+    stub.was_written(160).unwrap();
+    stub.give_up(155..160).unwrap();
+    assert_eq!(stub.reserve(10), Ok(160), "the file is longer by now");
 }
