@@ -81,6 +81,7 @@ impl ServerNode {
             unix: config.socket.clone(),
             grace: config.grace,
             connections_max: room.connections,
+            awaited: config.instances.iter().map(|instance| instance.name.clone()).collect(),
             ..NetConfig::default()
         })?;
         let addresses = server.addresses().map_err(|source| NodeError::Listen { source })?;
@@ -104,6 +105,13 @@ impl ServerNode {
     /// Serves an instance as described from now on. What is new of one that is served is added; if anything else is
     /// different it is ended and served anew, and its clients wait.
     pub fn serve(&self, instance: &InstanceConfig) -> Result<(), NodeError> {
+        self.server.awaits(&instance.name);
+        let served = self.serve_awaited(instance);
+        self.server.is_complete(&instance.name);
+        served
+    }
+
+    fn serve_awaited(&self, instance: &InstanceConfig) -> Result<(), NodeError> {
         let slot = Arc::clone(self.slots().entry(instance.id).or_default());
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(served) = slot.as_ref() {

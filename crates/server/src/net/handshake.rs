@@ -163,6 +163,12 @@ impl Door<'_> {
                 refused(RefusalReason::UnknownInstance, format!("no instance {instance} is served here"))
             }
             Unknown::Namespace => unknown_namespace(instance, namespace),
+            Unknown::Awaited => {
+                let text = format!(
+                    "instance {instance} is being opened here, its namespace {namespace} is not served yet"
+                );
+                refused(RefusalReason::ShuttingDown, text)
+            }
         })
     }
 

@@ -7,7 +7,7 @@ use crate::node::Tree;
 use forebay_wire::DataService;
 use forebay_wire::proof::Secret;
 use forebay_wire::ticket::TicketKey;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
@@ -139,6 +139,8 @@ pub(crate) enum NotMade {
 /// By instance and namespace.
 #[derive(Default)]
 pub(crate) struct Register {
+    /// Instances of which not all is there yet.
+    awaited: RwLock<BTreeSet<String>>,
     served: RwLock<BTreeMap<(String, String), Arc<Hosted>>>,
     offers: RwLock<BTreeMap<String, Arc<Offer>>>,
 }
@@ -148,9 +150,23 @@ pub(crate) struct Register {
 pub(crate) enum Unknown {
     Instance,
     Namespace,
+    /// It may come.
+    Awaited,
 }
 
 impl Register {
+    pub(crate) fn awaiting(instances: &[String]) -> Register {
+        Register { awaited: RwLock::new(instances.iter().cloned().collect()), ..Register::default() }
+    }
+
+    pub(crate) fn awaits(&self, instance: &str) {
+        self.awaited.write().unwrap_or_else(PoisonError::into_inner).insert(instance.to_owned());
+    }
+
+    pub(crate) fn is_complete(&self, instance: &str) {
+        self.awaited.write().unwrap_or_else(PoisonError::into_inner).remove(instance);
+    }
+
     pub(crate) fn add(&self, instance: &str, hosted: Hosted) -> Result<(), HostError> {
         let namespace = hosted.namespace.name.clone();
         let mut served = self.served.write().unwrap_or_else(PoisonError::into_inner);
@@ -175,12 +191,17 @@ impl Register {
     }
 
     pub(crate) fn get(&self, instance: &str, namespace: &str) -> Result<Found, Unknown> {
+        // Looked at first: what comes meanwhile is found below.
+        let is_awaited = self.awaited.read().unwrap_or_else(PoisonError::into_inner).contains(instance);
         if let Some(hosted) = self.served(instance, namespace) {
             return Ok(Found::Served(hosted));
         }
         let offers = self.offers.read().unwrap_or_else(PoisonError::into_inner);
         if let Some(offer) = offers.get(instance) {
             return Ok(Found::Offered(offer.clone()));
+        }
+        if is_awaited {
+            return Err(Unknown::Awaited);
         }
         let served = self.served.read().unwrap_or_else(PoisonError::into_inner);
         let is_known = served.keys().any(|(served, _)| served == instance);

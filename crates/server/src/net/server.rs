@@ -52,6 +52,8 @@ pub struct NetConfig {
     pub handshake_time: Duration,
     /// Limits of locks of each namespace.
     pub locks: LockLimits,
+    /// Instances that it is going to serve: [`Server::awaits`].
+    pub awaited: Vec<String>,
 }
 
 impl Default for NetConfig {
@@ -63,6 +65,7 @@ impl Default for NetConfig {
             connections_max: 4096,
             handshake_time: Duration::from_secs(10),
             locks: LockLimits::default(),
+            awaited: Vec::new(),
         }
     }
 }
@@ -176,8 +179,8 @@ impl Server {
         let listener = Listener::bind(&config.tcp, config.unix.as_deref())?;
         let inner = Arc::new(Inner {
             boot: boot::number(memory()?, u64::from_ne_bytes(random()?)),
+            register: Register::awaiting(&config.awaited),
             config,
-            register: Register::default(),
             listener,
             connections: Mutex::default(),
             changed: Condvar::new(),
@@ -203,6 +206,17 @@ impl Server {
     /// Serves a namespace of an instance from now on.
     pub fn add(&self, instance: &str, secrets: Secrets, namespace: HostedNamespace) -> Result<(), HostError> {
         self.inner.register.add(instance, Hosted::open(secrets, namespace, self.inner.terms())?)
+    }
+
+    /// Is going to serve all of an instance: who asks for what is not there yet is told to ask again, until
+    /// [`Server::is_complete`].
+    pub fn awaits(&self, instance: &str) {
+        self.inner.register.awaits(instance);
+    }
+
+    /// Serves all of an instance that it is going to serve for now, or none of it: what is not there does not come by itself.
+    pub fn is_complete(&self, instance: &str) {
+        self.inner.register.is_complete(instance);
     }
 
     /// Makes namespaces of an instance from now on when somebody names them who knows its secret.

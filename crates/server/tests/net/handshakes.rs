@@ -1,7 +1,8 @@
 //! Who is let in, and what strangers can do.
 
-use crate::client::{Hello, Wire, receive, tcp, unix};
+use crate::client::{Hello, Wire, connect, receive, tcp, unix};
 use crate::place::*;
+use forebay_server::net::{HostedNamespace, NetConfig, ServedData, Server};
 use forebay_wire::message::*;
 use std::io::Write;
 use std::time::Duration;
@@ -47,6 +48,39 @@ fn others_are_told_why_not() {
     assert_eq!(refused(unknown), Some(RefusalReason::UnknownNamespace));
     let future = Hello { versions: (2, 9), ..good };
     assert_eq!(refused(future), Some(RefusalReason::WrongVersion));
+}
+
+/// A namespace that has its names elsewhere.
+fn content(place: &Place, name: &str) -> HostedNamespace {
+    let data = ServedData::new(place.node().data(name).unwrap());
+    let (name, max_file_size) = (name.to_owned(), 1 << 40);
+    HostedNamespace { name, data, tree: None, max_file_size, position: 0, servers: 1, direct_writes: false }
+}
+
+/// Opening a fragment can take its time, and so can the wait for other servers.
+#[test]
+fn who_asks_for_what_is_being_opened_is_told_to_ask_again() {
+    let config = NetConfig {
+        tcp: vec![([127, 0, 0, 1], 0).into()],
+        awaited: vec![INSTANCE.to_owned()],
+        ..NetConfig::default()
+    };
+    let server = Server::start(config).unwrap();
+    let address = server.addresses().unwrap()[0];
+    let place = Place::new(GRACE);
+    let good = place.hello(1, ConnectionKind::Metadata);
+    let refused = |hello: &Hello| connect(tcp(address), hello).err();
+    let other = Hello { instance: "i8".to_owned(), ..good.clone() };
+    let part = Hello { namespace: "c2".to_owned(), ..good.clone() };
+    assert_eq!(refused(&good), Some(RefusalReason::ShuttingDown));
+    assert!(RefusalReason::ShuttingDown.is_transient());
+    assert_eq!(refused(&other), Some(RefusalReason::UnknownInstance));
+    server.add(INSTANCE, secrets(), content(&place, "c3")).unwrap();
+    assert_eq!(refused(&part), Some(RefusalReason::ShuttingDown), "its namespaces are not all there");
+    server.is_complete(INSTANCE);
+    assert_eq!(refused(&part), Some(RefusalReason::UnknownNamespace));
+    server.remove(INSTANCE);
+    assert_eq!(refused(&good), Some(RefusalReason::UnknownInstance));
 }
 
 #[test]

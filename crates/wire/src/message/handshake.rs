@@ -57,8 +57,8 @@ pub enum RefusalReason {
     /// The instance has as many sessions as it may.
     #[error("too many clients")]
     TooManySessions,
-    /// The server ends.
-    #[error("the server is shutting down")]
+    /// The server ends, or has not opened yet what is asked for.
+    #[error("the server is starting or shutting down")]
     ShuttingDown,
     /// Something that was sent is no message of a handshake.
     #[error("not a message of a handshake")]

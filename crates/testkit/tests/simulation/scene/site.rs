@@ -99,8 +99,9 @@ impl Map {
         let node = NodeSpec { root, instance: WORD.into(), space: SpaceRule::Hard, position: own, servers };
         let node = NodeInstance::open(&node).expect("the fragment is opened");
         let tcp = vec![Map::address(position)];
-        let server =
-            Server::start(NetConfig { tcp, grace: GRACE, ..NetConfig::default() }).expect("a server");
+        let awaited = vec![INSTANCE.to_owned()];
+        let config = NetConfig { tcp, grace: GRACE, awaited, ..NetConfig::default() };
+        let server = Server::start(config).expect("a server");
         let own_data = node.data(NAMESPACE).expect("data");
         let kept = Arc::downgrade(&own_data);
         let data = ServedData::new(own_data);
@@ -117,6 +118,7 @@ impl Map {
             direct_writes: false,
         };
         server.add(INSTANCE, Secrets { token: token(), seal: seal() }, namespace).expect("it is served");
+        server.is_complete(INSTANCE);
         process(SERVES);
         let mut is_stop = word.is_stop.lock().unwrap_or_else(PoisonError::into_inner);
         while !*is_stop {
