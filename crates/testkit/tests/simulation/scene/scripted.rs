@@ -36,6 +36,8 @@ const CALLS: u64 = 12;
 const SYNCED_TWICE: u8 = 12;
 /// What two syncs take together, in microseconds.
 const SYNCS_US: u64 = 2000;
+/// So often something is appended on a full disk.
+const APPENDS: u8 = 4;
 /// Operations before the disk of the names fails, while it does, and after it was put in order.
 const STEPS: [u64; 3] = [15, 25, 25];
 /// Longest time that a server needs to serve.
@@ -63,11 +65,13 @@ pub enum Scene {
     NameAndCrash,
     /// The disk of the names fails, and is in order again when its server is started anew.
     NamesFail,
+    /// A file is appended to on disks that are full, and again when they are not, and the server of the names may be killed meanwhile.
+    AppendAndKill,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 9] = [
+    pub const ALL: [Scene; 10] = [
         Scene::CutAndCrash,
         Scene::CutAndKill,
         Scene::MakeAndCrash,
@@ -77,6 +81,7 @@ impl Scene {
         Scene::RenameAndCrash,
         Scene::NameAndCrash,
         Scene::NamesFail,
+        Scene::AppendAndKill,
     ];
 
     /// The one that is called so.
@@ -99,6 +104,7 @@ impl Scene {
             Scene::RenameAndCrash => rename_and_crash(&mut site),
             Scene::NameAndCrash => name_and_crash(&mut site),
             Scene::NamesFail => names_fail(&mut site),
+            Scene::AppendAndKill => append_and_kill(&mut site),
         }
     }
 }
@@ -241,6 +247,28 @@ fn cut_and_crash(site: &mut Site, is_home_killed: bool) {
     assert!(first.is_err() || left.len() == CUT, "it has {} bytes", left.len());
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
     assert!(left.len() == CUT || left.len() == LENGTH || left.iter().all(|byte| [0, 7].contains(byte)));
+}
+
+/// An append goes to the end of the file, whatever became of the one before.
+fn append_and_kill(site: &mut Site) {
+    let file = Open::synced(site, "file", 7);
+    for round in 1..=APPENDS {
+        machine::set_faults(Faults { full: 1 + machine::below(3), ..Faults::default() });
+        let failed = file.volume.append(file.handle, &[round; LENGTH], false);
+        machine::set_faults(Faults::default());
+        machine::note(|| format!("the append: {failed:?}"));
+        assert!(matches!(failed, Ok(_) | Err(FsError::NoSpace)), "{failed:?}");
+        if machine::below(2) == 0 {
+            site.kill(0);
+            start(site, 0);
+        }
+        let end = file.content().len() as u64;
+        let done = file.volume.append(file.handle, &[round; PIECE], false);
+        assert_eq!(done, Ok((end, PIECE)), "behind {failed:?}");
+    }
+    file.sync().expect("nothing was lost");
+    let left = file.leave();
+    assert!(content_after_all(site, "file") == left, "what was synced is as it was");
 }
 
 /// Whoever is told that a file is synced may rely on it, also while somebody else still syncs it.
