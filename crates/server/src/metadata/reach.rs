@@ -76,6 +76,8 @@ pub(super) struct Unsettled {
     some: HashSet<FileId>,
     /// And all below this id, since the tree was not closed cleanly,
     below: u64,
+    /// (the same before every file was looked at)
+    walked_below: u64,
     /// but these.
     settled: HashSet<FileId>,
     /// Clients that were there before the start may write, and close what they wrote, before they say that they are there:
@@ -86,7 +88,7 @@ pub(super) struct Unsettled {
 impl Unsettled {
     /// All files below an id are.
     pub(super) fn all_below(below: FileId) -> Unsettled {
-        Unsettled { below: below.0, ..Unsettled::default() }
+        Unsettled { below: below.0, walked_below: below.0, ..Unsettled::default() }
     }
 
     pub(super) fn contains(&self, file: FileId) -> bool {
@@ -113,9 +115,10 @@ impl Unsettled {
         self.some.remove(&file);
     }
 
-    /// Clients are awaited from now on.
+    /// Clients are awaited from now on. What was found before counts for nothing: they may write now.
     pub(super) fn await_claims(&mut self) {
         self.awaits_claims = true;
+        (self.below, self.settled) = (self.walked_below, HashSet::new());
     }
 
     /// They have come, or lost what they had.
@@ -128,11 +131,16 @@ impl Unsettled {
         self.awaits_claims
     }
 
-    /// Every file was looked at: of those that a walk knew only these still are.
-    pub(super) fn swept(&mut self, still: impl Iterator<Item = FileId>) {
+    /// Every file was looked at: of those that a walk knew only these still are. `false`: that does not count, as clients are awaited
+    /// since.
+    pub(super) fn swept(&mut self, still: impl Iterator<Item = FileId>) -> bool {
+        if self.awaits_claims {
+            return false;
+        }
         let still: Vec<FileId> = still.filter(|file| self.contains(*file)).collect();
         self.some.extend(still);
         (self.below, self.settled) = (0, HashSet::new());
+        true
     }
 
     /// The record of a clean end would be right.
@@ -192,5 +200,22 @@ mod tests {
         assert_eq!(reach(&[(0, extent(100, 8, 7)), (1, extent(70, 8, 6))]).changed_since(&before), time(7));
         assert_eq!(reach(&[(0, extent(101, 8, 5)), (1, extent(70, 8, 6))]).changed_since(&before), time(5));
         assert_eq!(reach(&[(2, extent(1, 8, 9))]).changed_since(&before), time(9));
+    }
+
+    /// A sweep begins before the clients of before are known, and they write with the rights that they had.
+    #[test]
+    fn what_a_sweep_finds_before_clients_are_awaited_or_while_they_are_does_not_count() {
+        let file = FileId(3);
+        let mut before = Unsettled::all_below(FileId(10));
+        assert!(before.swept(std::iter::empty()));
+        before.await_claims();
+        assert!(before.contains(file));
+        let mut meanwhile = Unsettled::all_below(FileId(10));
+        meanwhile.await_claims();
+        assert!(!meanwhile.swept(std::iter::empty()));
+        assert!(meanwhile.contains(file));
+        meanwhile.claims_are_over();
+        assert!(meanwhile.swept(std::iter::empty()));
+        assert!(!meanwhile.contains(file) && meanwhile.is_none());
     }
 }

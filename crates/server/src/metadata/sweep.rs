@@ -71,7 +71,9 @@ impl Tree {
                 cookie = listing.next;
             }
         }
-        self.unsettled().swept(unsettled.into_iter());
+        if !self.unsettled().swept(unsettled.into_iter()) {
+            return Err(FsError::Busy);
+        }
         *walk = None;
         Ok(removed)
     }
