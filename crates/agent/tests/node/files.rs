@@ -73,7 +73,7 @@ fn in_private_mode_each_client_has_a_tree_of_its_own() {
     // The servers die; the trees are found again when their clients come back.
     for number in STORAGE {
         leaks::kill_with(&scene.path(&format!("state{number}")), "file-server");
-        scene.node(number).keep_serving().unwrap();
+        scene.serve_again(number);
     }
     assert!(fs::read(Path::new(&point(2)).join("file")).unwrap() == content());
     assert_eq!(fs::read_dir(point(1)).unwrap().count(), 0);
@@ -104,7 +104,7 @@ fn a_killed_file_server_is_started_again_with_all_instances_and_one_that_goes_ta
     let open = fs::File::open(Path::new(&point(other)).join("file")).unwrap();
     leaks::kill_with(&scene.path("state1"), "file-server");
     assert!(scene.node(1).held_fragments().unwrap().iter().all(|held| !held.serving));
-    scene.node(1).keep_serving().unwrap();
+    scene.serve_again(1);
     wait_until("both are served", || scene.node(1).held_fragments().unwrap().iter().all(|held| held.serving));
     for instance in [INSTANCE, other] {
         assert!(fs::read(Path::new(&point(instance)).join("file")).unwrap() == content());

@@ -137,6 +137,16 @@ impl Scene {
         STORAGE.iter().for_each(|number| self.serve(instance, *number));
     }
 
+    /// Has a killed file server started again, as an agent does at each of its rounds: one round takes a server for living whose lock
+    /// is held for a moment by a process that another thread of this one is about to start.
+    pub fn serve_again(&self, number: u64) {
+        let state = self.path(&format!("state{number}"));
+        wait_within(Duration::from_secs(30), "a file server lives again", || {
+            self.node(number).keep_serving().unwrap();
+            !leaks::with(&state, "file-server").is_empty()
+        });
+    }
+
     pub fn serve(&self, instance: InstanceId, number: u64) {
         let (parts, uses) = (self.parts(instance), uses());
         self.node(number).serve(&serving(instance, number, (&parts, &uses)), &secrets(instance)).unwrap();
