@@ -11,9 +11,10 @@
 //!
 //! Any thread; the lock is held for memory operations only.
 
+use super::asked::Asked;
 use super::held::Held;
 use super::recent::Recent;
-use super::validity::{Moment, Validity};
+use super::validity::Validity;
 use forebay_wire::message::Name;
 use forebay_wire::{Attr, Ino};
 use std::collections::HashMap;
@@ -26,25 +27,6 @@ const WINDOW_MAX: usize = 64;
 const FOUND_MAX: usize = 4096;
 /// Directories in which somebody goes on; when there are more, all are forgotten.
 const WALKS_MAX: usize = 64;
-
-/// When something was asked for: by what others and by what this client has changed.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    others: Moment,
-    own: Moment,
-}
-
-impl Asked {
-    /// Now.
-    pub(crate) fn now(validity: &Validity, recent: &Recent) -> Asked {
-        Asked { others: validity.now(), own: recent.now() }
-    }
-
-    /// By what others change.
-    pub(crate) fn moment(&self) -> Moment {
-        self.others
-    }
-}
 
 struct Walk {
     /// The name that is asked for next by who goes on.
@@ -114,7 +96,7 @@ impl Ahead {
             inner.found.remove(&(directory, name.clone()))?
         };
         let attr = validity.shown(attr, Some(directory), asked.others);
-        let may_be = attr.valid_ms > 0 && !recent.was_changed(attr.ino, asked.own);
+        let may_be = attr.valid_ms > 0 && !recent.was_changed(attr.ino, asked);
         (may_be && held.refer_kept(attr.ino, directory, name, asked.others.at())).then_some(attr)
     }
 }
@@ -149,7 +131,7 @@ mod tests {
         }
 
         fn asks_ahead(&self, number: usize) -> bool {
-            let (attr, asked) = (attr(100 + number as u64), Asked::now(&self.validity, &self.recent));
+            let (attr, asked) = (attr(100 + number as u64), self.recent.now(&self.validity));
             let is_known = self.held.keep(&attr, HERE, &name(number));
             if is_known {
                 self.ahead.found(HERE, name(number), attr, asked);

@@ -7,11 +7,12 @@
 //!
 //! One that was opened to be synced stands by for the next one when it is closed ([`super::standby`]).
 
+use super::asked::Asked;
 use super::connection::Sink;
 use super::held::Life;
 use super::home::Home;
 use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
-use super::standby::{Asked, OpenDirectory};
+use super::standby::OpenDirectory;
 use super::validity::Moment;
 use forebay_wire::message::{Credentials, Entry, MetadataRequest, Reply};
 use forebay_wire::{Attr, DirEntry, Directory, FsError, Ino, Result};

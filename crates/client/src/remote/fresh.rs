@@ -14,11 +14,11 @@
 //! Any thread; the lock is held for memory operations only.
 
 use super::validity::{Moment, Validity};
+use super::word::Word;
 use forebay_wire::Ino;
 use forebay_wire::message::Name;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
 
 /// Directories known at a time; when there are more, all are forgotten.
 const DIRECTORIES_MAX: usize = 1024;
@@ -28,10 +28,8 @@ const NAMES_MAX: usize = 65_536;
 const STRAYS_MAX: usize = 256;
 
 struct Directory {
-    /// Before it was made or listed.
-    asked: Moment,
-    /// The grant lasts so long.
-    until: Instant,
+    /// The grant, since before it was made or listed.
+    word: Word,
     names: HashSet<Name>,
     /// The last name made in it, or that it became known, by number.
     making: u64,
@@ -112,18 +110,15 @@ impl Fresh {
         let mut inner = self.lock();
         let since = (inner.strayed - making.strayed) as usize;
         let is_known = since <= inner.strays.len() && !inner.strays.iter().take(since).any(|at| *at == ino);
-        if valid_ms == 0 || !is_known {
-            return;
-        }
+        let Some(word) = Word::given(valid_ms, making.asked).filter(|_| is_known) else { return };
         inner.forget(ino);
         if inner.directories.len() >= DIRECTORIES_MAX || inner.names + names.len() > NAMES_MAX {
             inner.forget_all();
         }
-        let until = making.asked.at() + Duration::from_millis(valid_ms.into());
         inner.names += names.len();
         inner.makings += 1;
-        let (asked, making) = (making.asked, inner.makings);
-        inner.directories.insert(ino, Directory { asked, until, names, making });
+        let making = inner.makings;
+        inner.directories.insert(ino, Directory { word, names, making });
     }
 
     /// A name may be in a directory from now on. To be held from before the server is asked to make it until it has answered.
@@ -173,10 +168,10 @@ impl Fresh {
     pub(crate) fn extend(&self, directory: Ino, asked: Moment, valid_ms: u32) {
         let mut inner = self.lock();
         let Some(known) = inner.directories.get_mut(&directory) else { return };
-        if Instant::now() < known.until {
-            known.until = known.until.max(asked.at() + Duration::from_millis(valid_ms.into()));
-        } else {
+        if !known.word.lasts() {
             inner.forget(directory);
+        } else if let Some(given) = Word::given(valid_ms, asked) {
+            known.word.extend(given);
         }
     }
 
@@ -192,17 +187,14 @@ impl Fresh {
 
     /// It is known which names a directory may have.
     pub(crate) fn knows(&self, directory: Ino) -> bool {
-        self.lock().directories.get(&directory).is_some_and(|known| Instant::now() < known.until)
+        self.lock().directories.get(&directory).is_some_and(|known| known.word.lasts())
     }
 
     /// The name is certainly not there.
     pub(crate) fn lacks(&self, directory: Ino, name: &Name, validity: &Validity) -> bool {
         let inner = self.lock();
-        inner.directories.get(&directory).is_some_and(|known| {
-            Instant::now() < known.until
-                && !validity.was_announced(directory, known.asked)
-                && !known.names.contains(name)
-        })
+        let known = inner.directories.get(&directory);
+        known.is_some_and(|known| known.word.holds(directory, validity) && !known.names.contains(name))
     }
 }
 
@@ -210,6 +202,7 @@ impl Fresh {
 mod tests {
     use super::*;
     use std::ffi::OsStr;
+    use std::time::Duration;
 
     const HERE: Ino = Ino(7);
     const LONG_MS: u32 = 100_000;

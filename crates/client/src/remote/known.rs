@@ -20,20 +20,13 @@
 //!
 //! All openings of a file share one [`Known`]. Any thread; locks are held for memory operations only, that of all files before that of one.
 
+use super::asked::Asked;
 use super::recent::Recent;
 use super::validity::{Moment, Validity};
+use super::word::Word;
 use forebay_wire::{Attr, Ino, Spread};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
-
-/// Others leave a file alone.
-#[derive(Clone, Copy)]
-struct Word {
-    /// The moment before it was asked for.
-    asked: Moment,
-    until: Instant,
-}
 
 #[derive(Clone, Copy)]
 struct Length {
@@ -46,7 +39,7 @@ struct Length {
 #[derive(Clone, Copy)]
 struct Synced {
     /// The moment before the home was asked, as [`Recent`] counts.
-    own: Moment,
+    asked: Asked,
     data_only: bool,
     spread: Spread,
 }
@@ -81,25 +74,17 @@ pub(crate) struct Known {
     state: Mutex<State>,
 }
 
-/// The moment before a file is opened.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    others: Moment,
-    own: Moment,
-}
-
 /// The moment before the home is asked to sync.
 #[derive(Clone, Copy)]
 pub(crate) struct Syncing {
-    own: Moment,
+    asked: Asked,
     word: u64,
 }
 
 /// The moment before attributes are asked for.
 #[derive(Clone, Copy)]
 pub(crate) struct Look {
-    others: Moment,
-    own: Moment,
+    asked: Asked,
     writes: u64,
 }
 
@@ -112,23 +97,17 @@ impl State {
     }
 
     fn holds(&self, ino: Ino, validity: &Validity) -> bool {
-        self.word.is_some_and(|word| Instant::now() < word.until && !validity.was_announced(ino, word.asked))
+        self.word.is_some_and(|word| word.holds(ino, validity))
     }
 
     fn told(&mut self, ino: Ino, valid_ms: u32, asked: Moment, validity: &Validity) {
-        let Some(told) = word(valid_ms, asked) else { return };
+        let Some(told) = Word::given(valid_ms, asked) else { return };
         let holds = self.holds(ino, validity);
         match &mut self.word {
-            Some(word) if holds => word.until = word.until.max(told.until),
+            Some(word) if holds => word.extend(told),
             _ => self.begin(told),
         }
     }
-}
-
-/// What an answer gives that may be shown for so long from the asking.
-fn word(valid_ms: u32, asked: Moment) -> Option<Word> {
-    let until = asked.at() + Duration::from_millis(valid_ms.into());
-    (valid_ms > 0).then_some(Word { asked, until })
 }
 
 impl Known {
@@ -174,18 +153,18 @@ impl Known {
 
     /// The home is going to be asked to sync. `None`: what it answers is not to be remembered.
     pub(crate) fn sync_begins(&self, validity: &Validity, recent: &Recent) -> Option<Syncing> {
-        let own = recent.now();
+        let asked = recent.now(validity);
         let mut state = self.lock();
         state.was_synced = true;
         let may_know = state.holds(self.ino, validity) && !state.is_settled_later;
-        may_know.then_some(Syncing { own, word: state.words })
+        may_know.then_some(Syncing { asked, word: state.words })
     }
 
     /// It has done so.
     pub(crate) fn synced(&self, syncing: Syncing, data_only: bool, spread: Spread) {
         let mut state = self.lock();
         if state.words == syncing.word && !state.is_settled_later {
-            state.synced = Some(Synced { own: syncing.own, data_only, spread });
+            state.synced = Some(Synced { asked: syncing.asked, data_only, spread });
         }
     }
 
@@ -193,7 +172,7 @@ impl Known {
     pub(crate) fn is_synced(&self, data_only: bool, validity: &Validity, recent: &Recent) -> Option<Spread> {
         let state = self.lock();
         let synced = state.synced.filter(|synced| data_only || !synced.data_only)?;
-        let is_so = state.holds(self.ino, validity) && !recent.was_changed(self.ino, synced.own);
+        let is_so = state.holds(self.ino, validity) && !recent.was_changed(self.ino, synced.asked);
         is_so.then_some(synced.spread)
     }
 
@@ -207,14 +186,14 @@ impl Known {
     pub(crate) fn is_to_be_looked_at(&self, validity: &Validity, recent: &Recent) -> Option<Look> {
         let mut state = self.lock();
         let is_likely = std::mem::take(&mut state.is_looked_at);
-        let look = Look { others: validity.now(), own: recent.now(), writes: state.writes };
+        let look = Look { asked: recent.now(validity), writes: state.writes };
         (is_likely && state.under_way == 0).then_some(look)
     }
 
     /// It looked so.
     pub(crate) fn looks(&self, look: Look, attr: Attr, validity: &Validity) {
         let mut state = self.lock();
-        state.told(self.ino, attr.valid_ms, look.others, validity);
+        state.told(self.ino, attr.valid_ms, look.asked.others, validity);
         state.seen = Some(Seen { attr, look });
     }
 
@@ -223,8 +202,8 @@ impl Known {
         let mut state = self.lock();
         state.is_looked_at = state.was_synced;
         let Seen { attr, look } = state.seen?;
-        let is_so = state.writes == look.writes && !recent.was_changed(self.ino, look.own);
-        let attr = validity.shown(attr, None, look.others);
+        let is_so = state.writes == look.writes && !recent.was_changed(self.ino, look.asked);
+        let attr = validity.shown(attr, None, look.asked.others);
         (is_so && attr.valid_ms > 0).then_some(attr)
     }
 }
@@ -265,7 +244,7 @@ impl KnownFiles {
 
     /// Before a file is opened.
     pub(crate) fn now(&self, validity: &Validity) -> Asked {
-        Asked { others: validity.now(), own: self.changes.now() }
+        Asked::now(validity, &self.changes)
     }
 
     /// It was opened. To be closed with [`KnownFiles::closed`].
@@ -273,8 +252,8 @@ impl KnownFiles {
         let mut files = self.lock();
         let entry = files.entry(attr.ino).or_insert_with(|| {
             // Whoever opens it later finds this one: nothing of what he does is missed.
-            let is_certain = !self.changes.was_announced(attr.ino, asked.own);
-            let word = word(attr.valid_ms, asked.others);
+            let is_certain = !asked.was_changed_here(attr.ino, &self.changes);
+            let word = Word::given(attr.valid_ms, asked.others);
             let known = Known::new(attr.ino, word, is_certain.then_some(attr.size));
             Entry { known: Arc::new(known), openings: 0 }
         });
@@ -324,6 +303,7 @@ impl KnownFiles {
 mod tests {
     use super::*;
     use crate::remote::samples;
+    use std::time::Duration;
 
     const HERE: Ino = Ino(7);
 

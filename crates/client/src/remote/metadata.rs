@@ -1,6 +1,5 @@
 //! The metadata service of a namespace on another machine: each operation one request.
 
-use super::ahead::Asked;
 use super::connection::Sink;
 use super::directory::RemoteDirectory;
 use super::held::{Life, OpenedFile};
@@ -49,7 +48,7 @@ impl RemoteMetadata {
         let home = &self.home;
         let request = |name: &Name| MetadataRequest::Lookup { who: who.clone(), parent, name: name.clone() };
         let then: Vec<_> = ahead.iter().map(request).collect();
-        let (asked, mut others) = (Asked::now(&home.validity, &home.recent), Vec::new());
+        let (asked, mut others) = (home.recent.now(&home.validity), Vec::new());
         let looked_up = home.link.ask_many(&request(name), &then, &mut others);
         for (name, reply) in ahead.into_iter().zip(others) {
             if let Reply::Attr { attr } = reply
@@ -61,8 +60,8 @@ impl RemoteMetadata {
         let Reply::Attr { attr } = looked_up?.0 else { return Err(NOT_UNDERSTOOD) };
         home.held.refer(&attr, parent, name);
         // What was found in it is granted for no longer than the directory.
-        home.fresh.extend(parent, asked.moment(), attr.valid_ms);
-        Ok(home.validity.shown(attr, Some(parent), asked.moment()))
+        home.fresh.extend(parent, asked.others, attr.valid_ms);
+        Ok(home.validity.shown(attr, Some(parent), asked.others))
     }
 
     /// Asks for a change of a name in a directory, and for what becomes of the directory by it.

@@ -12,6 +12,7 @@
 //! A killed client leaves nothing: its session ends by itself.
 
 mod ahead;
+mod asked;
 mod callback;
 mod connection;
 mod credentials;
@@ -41,6 +42,7 @@ mod tickets;
 mod unsynced;
 mod validity;
 mod waiting;
+mod word;
 
 pub use callback::Notices;
 pub use description::{Address, Description, Timeouts};

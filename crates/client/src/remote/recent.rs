@@ -9,6 +9,7 @@
 //! ([`super::ahead`]), are not to be shown. Changes that other clients make, and the end of the term, are [`super::validity`]'s
 //! business. Any thread; the lock is held for memory operations only.
 
+use super::asked::Asked;
 use super::validity::{Moment, Validity};
 use forebay_wire::{Attr, Ino};
 use std::collections::HashMap;
@@ -47,14 +48,14 @@ impl Recent {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A moment before a question: see [`Recent::was_changed`].
-    pub(crate) fn now(&self) -> Moment {
-        self.changes.now()
+    /// Before a question: see [`Recent::was_changed`].
+    pub(crate) fn now(&self, others: &Validity) -> Asked {
+        Asked::now(others, &self.changes)
     }
 
     /// This client began to change an object, or ended, since then.
-    pub(crate) fn was_changed(&self, ino: Ino, since: Moment) -> bool {
-        self.changes.was_announced(ino, since)
+    pub(crate) fn was_changed(&self, ino: Ino, since: Asked) -> bool {
+        since.was_changed_here(ino, &self.changes)
     }
 
     /// The names in a directory, or its attributes, are going to be changed by this client.

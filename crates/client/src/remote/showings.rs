@@ -10,9 +10,10 @@
 //! after it. Any thread.
 
 use super::validity::{Moment, Validity};
+use super::word::Word;
 use forebay_wire::Ino;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::SeqCst};
-use std::sync::{Condvar, Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Groups of objects that are waited for together.
@@ -86,43 +87,42 @@ impl Drop for Showing<'_> {
     }
 }
 
-/// The server's word on one file.
 #[derive(Clone, Copy, Default)]
-struct Word {
-    /// The moment before it was asked for, and until when it lasts.
-    given: Option<(Moment, Instant)>,
+struct State {
+    word: Option<Word>,
     asked: Option<Instant>,
 }
 
 /// Whether other clients leave an open file alone, as far as the server said.
 #[derive(Default)]
 pub(crate) struct Quiet {
-    word: Mutex<Word>,
+    state: Mutex<State>,
 }
 
 impl Quiet {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// They do, now.
     pub(crate) fn holds(&self, ino: Ino, validity: &Validity) -> bool {
-        let word = *self.word.lock().unwrap_or_else(PoisonError::into_inner);
-        word.given.is_some_and(|(asked, until)| Instant::now() < until && !validity.was_announced(ino, asked))
+        self.lock().word.is_some_and(|word| word.holds(ino, validity))
     }
 
     /// It is time to ask for the word again. Says so to one caller at a time.
     pub(crate) fn is_to_be_asked_for(&self) -> bool {
-        let mut word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
         let now = Instant::now();
-        let is_time = word.asked.is_none_or(|asked| now >= asked + ASK_AGAIN);
+        let is_time = state.asked.is_none_or(|asked| now >= asked + ASK_AGAIN);
         if is_time {
-            word.asked = Some(now);
+            state.asked = Some(now);
         }
         is_time
     }
 
     /// The server gave its word for so long from the asking, or did not (0).
     pub(crate) fn was_given(&self, asked: Moment, valid_ms: u32) {
-        let mut word = self.word.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = asked.at() + Duration::from_millis(valid_ms.into());
-        word.given = (valid_ms > 0).then_some((asked, until));
+        self.lock().word = Word::given(valid_ms, asked);
     }
 }
 

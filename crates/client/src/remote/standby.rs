@@ -11,8 +11,9 @@
 //! Any thread; the lock is held for memory operations only. What a server that was started anew does not know is opened again by who
 //! uses it ([`super::directory`]).
 
+use super::asked::Asked;
 use super::held::Life;
-use super::validity::{Moment, Validity};
+use super::validity::Validity;
 use forebay_wire::Ino;
 use forebay_wire::message::Credentials;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,13 +23,6 @@ use std::time::Duration;
 const OPEN_FOR: Duration = Duration::from_secs(1);
 /// Directories that stand by, at most: each is open at the server.
 const DIRECTORIES_MAX: usize = 16;
-
-/// A moment before a directory is opened: what others, and this client, have changed by then.
-#[derive(Clone, Copy)]
-pub(crate) struct Asked {
-    others: Moment,
-    own: Moment,
-}
 
 /// A directory that is open at the server.
 pub(crate) struct OpenDirectory {
@@ -77,7 +71,7 @@ impl Standby {
 
     /// Before a directory is opened.
     pub(crate) fn now(&self, others: &Validity) -> Asked {
-        Asked { others: others.now(), own: self.changes.now() }
+        Asked::now(others, &self.changes)
     }
 
     /// The attributes of an object are going to be changed. To be held until the server has answered: what is opened before that may
@@ -92,7 +86,7 @@ impl Standby {
         let mut directories = self.lock();
         let may_have = |open: &OpenDirectory| {
             let is_changed = others.was_announced(ino, open.asked.others)
-                || self.changes.was_announced(ino, open.asked.own);
+                || open.asked.was_changed_here(ino, &self.changes);
             open.is_of(who, ino) && !open.is_overdue() && !is_changed
         };
         let at = directories.iter().rposition(may_have)?;

@@ -6,10 +6,11 @@
 //! Content is shown without a copy as long as the server grants the file's attributes: while others have it open for writing
 //! it grants none, and who opens it so waits until this client was told.
 
+use super::asked::Asked;
 use super::connection::Sink;
 use super::held::Life;
 use super::home::Home;
-use super::known::{Asked, Known, Syncing};
+use super::known::{Known, Syncing};
 use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::showings::Quiet;
 use super::unsynced::{Covered, Unsynced};

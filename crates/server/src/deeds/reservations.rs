@@ -163,14 +163,17 @@ impl Reservation {
 mod tests {
     use super::super::intent::NOW_BYTES;
     use super::*;
+    use std::path::Path;
+
+    fn load(directory: &Path) -> Arc<Reservations> {
+        let page = Page::open(&directory.join("now"), NOW_BYTES, [1, 2]).unwrap();
+        Arc::new(Reservations::load(Arc::new(page)))
+    }
 
     #[test]
     fn what_is_reserved_is_known_in_the_next_life_until_claims_are_over() {
         let directory = tempfile::tempdir().unwrap();
-        let load = || {
-            let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
-            Arc::new(Reservations::load(Arc::new(page)))
-        };
+        let load = || load(directory.path());
         let first = load();
         first.claims_are_over(|_| false);
         let of = |all: &Arc<Reservations>, ino| all.of(Ino(ino)).unwrap();
@@ -194,10 +197,7 @@ mod tests {
     #[test]
     fn a_cut_is_known_in_the_next_life_until_the_file_is_closed() {
         let directory = tempfile::tempdir().unwrap();
-        let load = || {
-            let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
-            Arc::new(Reservations::load(Arc::new(page)))
-        };
+        let load = || load(directory.path());
         let memories = NonZeroU64::new(5);
         let first = load();
         let cut = first.of(Ino(7)).unwrap();
@@ -221,8 +221,7 @@ mod tests {
     #[test]
     fn a_file_that_is_closed_while_others_are_awaited_has_nothing_reserved() {
         let directory = tempfile::tempdir().unwrap();
-        let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
-        let all = Arc::new(Reservations::load(Arc::new(page)));
+        let all = load(directory.path());
         let first = all.of(Ino(7)).unwrap();
         first.set_end(100);
         first.closed(false);
@@ -233,8 +232,7 @@ mod tests {
     #[test]
     fn there_is_a_limit_and_places_are_used_again() {
         let directory = tempfile::tempdir().unwrap();
-        let page = Page::open(&directory.path().join("now"), NOW_BYTES, [1, 2]).unwrap();
-        let all = Arc::new(Reservations::load(Arc::new(page)));
+        let all = load(directory.path());
         all.claims_are_over(|_| false);
         let mut held: Vec<_> = (1..=ENTRIES as u64).map(|ino| all.of(Ino(ino)).unwrap()).collect();
         assert!(all.of(Ino(99_999)).is_none());

@@ -1,43 +1,25 @@
 //! Whoever keeps an object keeps the whole tree: nothing is kept that nobody will ask for.
 
 use super::super::reclaim::Claim;
-use super::super::reclaim::tests::{open, open_over};
+use super::super::reclaim::tests::{end, ground, me, open, open_over};
 use super::super::remove::Remains;
 use super::*;
 use crate::deeds::Deed;
 use crate::metadata::Tree;
-use crate::node::NodeInstance;
 use forebay_wire::{
-    Attr, Caller, DataService, Extent, FileId, FileKind, FragmentAccount, FragmentSpace, FsError, Listing,
+    Attr, DataService, Extent, FileId, FileKind, FragmentAccount, FragmentSpace, FsError, Listing,
     MetadataService, NewObject, OpenFlags, RenameMode, Result, Share, Stub,
 };
 use std::ffi::OsStr;
 
-fn caller() -> Caller {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Caller { uid, gid, pid: 1 }
-}
-
 fn make(tree: &Tree, name: &str) -> (Attr, Arc<dyn Stub>) {
-    let object = NewObject { caller: caller(), mode: FileKind::Regular.mode_bits() | 0o644, rdev: 0 };
+    let object = NewObject { caller: me(), mode: FileKind::Regular.mode_bits() | 0o644, rdev: 0 };
     MetadataService::create(tree, Ino::ROOT, OsStr::new(name), &object, OpenFlags::READ_WRITE).unwrap()
 }
 
 fn put_in_place(tree: &Tree, from: &str, to: &str) {
     let (from, to) = ((Ino::ROOT, OsStr::new(from)), (Ino::ROOT, OsStr::new(to)));
     tree.rename(from, to, RenameMode::Replace, &Deed::UNNOTED).unwrap();
-}
-
-fn ground() -> tempfile::TempDir {
-    let directory = tempfile::tempdir().unwrap();
-    ["0", "1"].iter().for_each(|node| std::fs::create_dir(directory.path().join(node)).unwrap());
-    directory
-}
-
-/// Nobody holds the tree any more when this returns.
-fn end(tree: Arc<Tree>, nodes: impl IntoIterator<Item = Arc<NodeInstance>>) {
-    drop(tree);
-    nodes.into_iter().for_each(|node| assert_eq!(node.close(), Ok(())));
 }
 
 #[test]
@@ -77,7 +59,7 @@ fn a_file_without_a_name_that_is_claimed_while_the_server_ends_is_left_to_the_ne
     let ground = ground();
     let (tree, nodes) = open(ground.path());
     let (attr, stub) = make(&tree, "f");
-    MetadataService::unlink(&*tree, caller(), Ino::ROOT, OsStr::new("f")).unwrap();
+    MetadataService::unlink(&*tree, me(), Ino::ROOT, OsStr::new("f")).unwrap();
     tree.leave();
     drop(stub);
     end(tree, nodes);

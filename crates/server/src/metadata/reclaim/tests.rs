@@ -16,6 +16,25 @@ use std::sync::Arc;
 pub(crate) const SERVERS: u32 = 2;
 pub(crate) const STRIPE_BYTES: u64 = 4096;
 
+/// Who runs the tests.
+pub(crate) fn me() -> Caller {
+    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    Caller { uid, gid, pid: 1 }
+}
+
+/// Empty fragments, one in each directory.
+pub(crate) fn ground() -> tempfile::TempDir {
+    let ground = tempfile::tempdir().unwrap();
+    (0..SERVERS).for_each(|n| std::fs::create_dir(ground.path().join(n.to_string())).unwrap());
+    ground
+}
+
+/// Nobody holds the tree any more when this returns.
+pub(crate) fn end(tree: Arc<Tree>, nodes: impl IntoIterator<Item = Arc<NodeInstance>>) {
+    drop(tree);
+    nodes.into_iter().for_each(|node| assert_eq!(node.close(), Ok(())));
+}
+
 pub(crate) fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
     open_over(directory, |data| data)
 }
@@ -44,12 +63,7 @@ pub(crate) fn open_over(
 
 /// Makes a file with content on both servers, closed.
 fn make(tree: &Arc<Tree>, nodes: &[Arc<NodeInstance>], name: &str) -> FileId {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    let object = NewObject {
-        caller: Caller { uid, gid, pid: 1 },
-        mode: FileKind::Regular.mode_bits() | 0o644,
-        rdev: 0,
-    };
+    let object = NewObject { caller: me(), mode: FileKind::Regular.mode_bits() | 0o644, rdev: 0 };
     let (attr, stub) = tree.create(Ino::ROOT, OsStr::new(name), &object, &Deed::UNNOTED).unwrap();
     let Placement::Striped { file, .. } = stub.placement() else { panic!("{name} is not striped") };
     for node in nodes {
@@ -71,10 +85,7 @@ fn contents(directory: &Path, file: FileId) -> Vec<PathBuf> {
 
 #[test]
 fn a_replaced_file_whose_number_is_held_leaves_nothing_when_the_server_ends() {
-    let directory = tempfile::tempdir().unwrap();
-    for position in 0..SERVERS {
-        std::fs::create_dir(directory.path().join(position.to_string())).unwrap();
-    }
+    let directory = ground();
     let (tree, nodes) = open(directory.path());
     let (old, new) = (make(&tree, &nodes, "old"), make(&tree, &nodes, "new"));
     // A kernel knows the number of the old one, and nobody has it open.
@@ -84,13 +95,11 @@ fn a_replaced_file_whose_number_is_held_leaves_nothing_when_the_server_ends() {
     tree.leave();
     // The sessions end after that, and with them what they hold.
     MetadataService::forget(&*tree, held.ino, 1);
-    drop(tree);
-    nodes.into_iter().for_each(|node| node.close().unwrap());
+    end(tree, nodes);
 
     let (tree, nodes) = open(directory.path());
     tree.sweep().unwrap();
-    drop(tree);
-    nodes.into_iter().for_each(|node| node.close().unwrap());
+    end(tree, nodes);
     assert_eq!(contents(directory.path(), new).len(), SERVERS as usize);
     assert_eq!(contents(directory.path(), old), Vec::<PathBuf>::new());
 }

@@ -1,26 +1,32 @@
 //! What a sync of a striped file has to cover of its stub, and where the next append to it begins.
 
+use super::super::reclaim::tests::me;
 use super::LocalStub;
-use crate::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, SpaceRule};
+use crate::local::{FragmentSpec, Fragments, Limits, NamespaceSpec, Services, SpaceRule};
 use forebay_model::layout::LayoutChoice;
-use forebay_wire::{Caller, Ino, MetadataService, NewObject, OpenFlags, SetAttr, SetTime, Stub, XattrMode};
+use forebay_wire::{Ino, MetadataService, NewObject, OpenFlags, SetAttr, SetTime, Stub, XattrMode};
 use std::ffi::OsStr;
+use std::path::Path;
 use std::sync::atomic::Ordering::SeqCst;
+
+/// A namespace over two fragments in a directory.
+fn namespace(directory: &Path) -> Services {
+    let specs = [0, 1].map(|n: usize| {
+        let root = directory.join(n.to_string());
+        std::fs::create_dir(&root).unwrap();
+        FragmentSpec { root, space: SpaceRule::Hard }
+    });
+    let (layout, limits) = (LayoutChoice::default(), Limits::default());
+    let spec = NamespaceSpec { name: "c1".into(), layout, limits };
+    Fragments::open(&specs).unwrap().namespace(&spec).unwrap()
+}
 
 #[test]
 fn a_stub_is_synced_for_what_its_data_does_not_say() {
     let directory = tempfile::tempdir().unwrap();
-    let spec = |n: usize| {
-        let root = directory.path().join(n.to_string());
-        std::fs::create_dir(&root).unwrap();
-        FragmentSpec { root, space: SpaceRule::Hard }
-    };
-    let fragments = Fragments::open(&[spec(0), spec(1)]).unwrap();
-    let (layout, limits) = (LayoutChoice::default(), Limits::default());
-    let services = fragments.namespace(&NamespaceSpec { name: "c1".into(), layout, limits }).unwrap();
+    let services = namespace(directory.path());
     let tree: &dyn MetadataService = &*services.metadata;
-    let by =
-        Caller { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), pid: 1 };
+    let by = me();
     let object = NewObject { caller: by, mode: 0o100_600, rdev: 0 };
     let name = OsStr::new("f");
     let (attr, opened) = tree.create(Ino::ROOT, name, &object, OpenFlags::READ_WRITE).unwrap();
@@ -63,16 +69,8 @@ fn a_stub_is_synced_for_what_its_data_does_not_say() {
 #[test]
 fn what_an_append_gives_up_is_the_place_of_the_next_one_unless_another_is_behind_it() {
     let directory = tempfile::tempdir().unwrap();
-    let root = |n: usize| {
-        let root = directory.path().join(n.to_string());
-        std::fs::create_dir(&root).unwrap();
-        FragmentSpec { root, space: SpaceRule::Hard }
-    };
-    let fragments = Fragments::open(&[root(0), root(1)]).unwrap();
-    let (layout, limits) = (LayoutChoice::default(), Limits::default());
-    let services = fragments.namespace(&NamespaceSpec { name: "c1".into(), layout, limits }).unwrap();
-    let by =
-        Caller { uid: rustix::process::geteuid().as_raw(), gid: rustix::process::getegid().as_raw(), pid: 1 };
+    let services = namespace(directory.path());
+    let by = me();
     let object = NewObject { caller: by, mode: 0o100_600, rdev: 0 };
     let made = services.metadata.create(Ino::ROOT, OsStr::new("f"), &object, OpenFlags::READ_WRITE);
     let stub = made.unwrap().1;

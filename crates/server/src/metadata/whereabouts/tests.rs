@@ -1,10 +1,13 @@
 //! Objects are claimed wherever they are.
 
-use super::super::reclaim::tests::open;
+use super::super::reclaim::{
+    self,
+    tests::{me, open},
+};
 use super::*;
 use crate::deeds::Deed;
 use crate::node::NodeInstance;
-use forebay_wire::{Caller, FileKind, NewObject, OpenFlags, RenameMode};
+use forebay_wire::{FileKind, NewObject, OpenFlags, RenameMode};
 use std::sync::Arc;
 
 struct Ground {
@@ -14,14 +17,12 @@ struct Ground {
 }
 
 fn new(kind: FileKind) -> NewObject {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    NewObject { caller: Caller { uid, gid, pid: 1 }, mode: kind.mode_bits() | 0o755, rdev: 0 }
+    NewObject { caller: me(), mode: kind.mode_bits() | 0o755, rdev: 0 }
 }
 
 impl Ground {
     fn make() -> Ground {
-        let directory = tempfile::tempdir().unwrap();
-        ["0", "1"].iter().for_each(|node| std::fs::create_dir(directory.path().join(node)).unwrap());
+        let directory = reclaim::tests::ground();
         let (tree, nodes) = open(directory.path());
         Ground { tree, nodes, directory }
     }
@@ -36,8 +37,7 @@ impl Ground {
 
     fn end(self) -> tempfile::TempDir {
         self.tree.leave();
-        drop(self.tree);
-        self.nodes.into_iter().for_each(|node| assert_eq!(node.close(), Ok(())));
+        reclaim::tests::end(self.tree, self.nodes);
         self.directory
     }
 
