@@ -81,5 +81,6 @@ pub mod notification {
     #![allow(missing_docs)] // the names are the documentation
     pub const INVAL_INODE: i32 = 2;
     pub const INVAL_ENTRY: i32 = 3;
+    pub const RETRIEVE: i32 = 5;
     pub const DELETE: i32 = 6;
 }

@@ -127,12 +127,12 @@ impl<'scope, 'env> Crew<'scope, 'env> {
             muster.report(is_ready);
             muster.wait()
         };
-        let work = move || uring::serve(lane, self.service, &enlist, &|processor| self.hire(processor));
+        let work = move || uring::serve(lane, self.service, None, &enlist, &|at, file| self.hire(at, file));
         named(self.serving, number).spawn_scoped(self.scope, work)
     }
 
-    /// Begins to give this processor's queue one place more.
-    fn hire(self, processor: u16) {
+    /// Begins to give this processor's queue one place more, for a lock of this file.
+    fn hire(self, processor: u16, file: u64) {
         let came = move |is_there| {
             self.service.reserve.came(processor, is_there);
             is_there
@@ -143,7 +143,9 @@ impl<'scope, 'env> Crew<'scope, 'env> {
         };
         let work = move || match Lane::prepare(processor, self.request_bytes) {
             // How it ends matters to nobody: the queue has others.
-            Ok(lane) => _ = uring::serve(lane, self.service, &came, &|processor| self.hire(processor)),
+            Ok(lane) => {
+                _ = uring::serve(lane, self.service, Some(file), &came, &|at, file| self.hire(at, file))
+            }
             Err(error) => missing(&error),
         };
         if let Err(error) = named(self.serving, usize::from(processor)).spawn_scoped(self.scope, work) {

@@ -15,6 +15,7 @@
 //! leaves nothing.
 
 mod muster;
+mod nudge;
 mod place;
 mod reserve;
 mod ring;

@@ -402,25 +402,30 @@ except TimeoutError: print('interrupted', flush=True)
 
 /// Children of [`WAITERS_START`].
 const WAITERS: usize = 200;
-/// All on one processor: children that wait for the lock held here.
+/// All on one processor, and all at once: children that wait for the lock held here.
 const WAITERS_START: &str = "
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 held = os.open(sys.argv[1], os.O_RDWR)
 fcntl.flock(held, fcntl.LOCK_EX)
 children = []
+begin, beginning = os.pipe()
 for _ in range(200):
     pid = os.fork()
     if pid == 0:
         own = os.open(sys.argv[1], os.O_RDWR)
+        os.close(beginning)
+        os.read(begin, 1)
         try: fcntl.flock(own, fcntl.LOCK_EX)
         except OSError as error: os._exit(error.errno)
         os._exit(0)
     children.append(pid)
+os.close(beginning)
 ";
 
 fn await_waiters(mounted: &Mounted) {
     for number in 0..=WAITERS {
-        assert!(matches!(mounted.event(), Event::Lock(Lock { waits: true, .. })), "{number}");
+        let event = mounted.event();
+        assert!(matches!(event, Event::Lock(Lock { waits: true, .. })), "{number}: {event:?}");
     }
 }
 

@@ -2,9 +2,12 @@
 //!
 //! A lock that is waited for (SETLKW) keeps its place until it is granted. If all places of a queue were kept so, the unlock that ends
 //! the waits could not come. So [`FREE_MIN`] places of each queue are never kept: a request that would keep one of them
-//! is refused. That this does not happen, a queue gets [`PLACES_AT_ONCE`] places more for each request that leaves it fewer than half of
-//! what it had at first. It has to be early: the kernel gives a new place only what is asked after it was registered, and nothing of what
-//! has been in the queue already. Places once made stay: what waited is free later.
+//! waits for the places that are coming, and is refused when there are none. That this does not happen, a queue gets [`PLACES_AT_ONCE`]
+//! places more for each request that leaves it fewer than half of what it had at first. Places once made stay: what waited is free later.
+//!
+//! The kernel gives a new place what is asked after it was registered, and of what has been in the queue before nothing: that is given
+//! to who answers something. When many ask at once those may all be kept. So each place that comes later has a request made to its
+//! queue ([`super::nudge`]), whose answer takes one out of it that is there; and as long as there is one, further places are coming.
 //!
 //! When the connection ends, nobody who waits for a late answer goes on waiting for it ([`Reserve::end`]): who gives the answer may
 //! himself wait for the mount to be gone.
@@ -13,7 +16,7 @@
 
 use super::slot::Slot;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 /// Places of a queue that nothing waits in.
 const FREE_MIN: usize = 2;
@@ -32,6 +35,13 @@ struct Queue {
     waiting: Vec<Arc<Slot>>,
 }
 
+impl Queue {
+    /// No other place of it may be kept.
+    fn is_short(&self) -> bool {
+        self.places <= self.waiting.len() + FREE_MIN
+    }
+}
+
 /// What becomes of a request that may be answered late.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begun {
@@ -46,7 +56,7 @@ pub(super) enum Begun {
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Reserve {
-    queues: Vec<Mutex<Queue>>,
+    queues: Vec<(Mutex<Queue>, Condvar)>,
     /// Free places of a queue below which it wants more.
     free_wanted: usize,
     is_over: AtomicBool,
@@ -55,7 +65,7 @@ pub(crate) struct Reserve {
 impl Reserve {
     /// For queues that have so many places each.
     pub(crate) fn new(queues: usize, places: usize) -> Reserve {
-        let queue = |_| Mutex::new(Queue { places, coming: 0, waiting: Vec::new() });
+        let queue = |_| (Mutex::new(Queue { places, coming: 0, waiting: Vec::new() }), Condvar::new());
         Reserve {
             queues: (0..queues).map(queue).collect(),
             free_wanted: places.div_ceil(2),
@@ -64,14 +74,23 @@ impl Reserve {
     }
 
     fn queue(&self, processor: u16) -> Option<MutexGuard<'_, Queue>> {
-        Some(self.queues.get(usize::from(processor))?.lock().unwrap_or_else(PoisonError::into_inner))
+        let (queue, _) = self.queues.get(usize::from(processor))?;
+        Some(queue.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The queue as soon as a place of it may be kept, or none is coming that might be.
+    fn settled(&self, processor: u16) -> Option<MutexGuard<'_, Queue>> {
+        let (_, changed) = self.queues.get(usize::from(processor))?;
+        let is_open =
+            |queue: &mut Queue| queue.is_short() && queue.coming > 0 && !self.is_over.load(Ordering::SeqCst);
+        Some(changed.wait_while(self.queue(processor)?, is_open).unwrap_or_else(PoisonError::into_inner))
     }
 
     /// The request in this slot may be answered late.
     pub(super) fn begin(&self, processor: u16, slot: &Arc<Slot>) -> Begun {
-        let Some(mut queue) = self.queue(processor) else { return Begun::Refused };
+        let Some(mut queue) = self.settled(processor) else { return Begun::Refused };
         // The second is asked under the lock: `end` either sees this slot or was seen here.
-        if queue.places <= queue.waiting.len() + FREE_MIN || self.is_over.load(Ordering::SeqCst) {
+        if queue.is_short() || self.is_over.load(Ordering::SeqCst) {
             return Begun::Refused;
         }
         queue.waiting.push(Arc::clone(slot));
@@ -90,6 +109,13 @@ impl Reserve {
             queue.coming -= 1;
             queue.places += usize::from(is_there);
         }
+        self.tell(processor);
+    }
+
+    fn tell(&self, processor: u16) {
+        if let Some((_, changed)) = self.queues.get(usize::from(processor)) {
+            changed.notify_all();
+        }
     }
 
     /// It is answered.
@@ -97,14 +123,16 @@ impl Reserve {
         if let Some(mut queue) = self.queue(processor) {
             queue.waiting.retain(|waiting| !Arc::ptr_eq(waiting, slot));
         }
+        self.tell(processor);
     }
 
     /// The connection is cut.
     pub(super) fn end(&self) {
         self.is_over.store(true, Ordering::SeqCst);
-        for queue in &self.queues {
+        for (queue, changed) in &self.queues {
             let queue = queue.lock().unwrap_or_else(PoisonError::into_inner);
             queue.waiting.iter().for_each(|slot| slot.give_up());
+            changed.notify_all();
         }
     }
 }
@@ -120,17 +148,40 @@ mod tests {
     #[test]
     fn a_queue_wants_places_before_it_has_to_refuse() {
         let reserve = Reserve::new(2, 8);
-        let slots: Vec<_> = (0..7).map(|_| slot()).collect();
+        let slots: Vec<_> = (0..6).map(|_| slot()).collect();
         let begun: Vec<_> = slots.iter().map(|slot| reserve.begin(1, slot)).collect();
-        // The last ones are refused as long as none of the places that are coming is there.
         let (kept, wanting) = ([Begun::Kept; 4], [Begun::Wants(2), Begun::Kept]);
-        assert_eq!(begun, [&kept[..], &wanting, &[Begun::Refused]].concat());
-        reserve.came(1, false);
-        assert_eq!(reserve.begin(1, &slots[6]), Begun::Refused);
-        reserve.came(1, true);
-        assert_eq!(reserve.begin(1, &slots[6]), Begun::Wants(2));
+        assert_eq!(begun, [&kept[..], &wanting].concat());
         assert_eq!(reserve.begin(0, &slot()), Begun::Kept, "each queue has its own");
         assert_eq!(reserve.begin(7, &slot()), Begun::Refused, "no such queue");
+    }
+
+    /// A queue of which two places more are coming, and no other may be kept before.
+    fn short() -> Reserve {
+        let reserve = Reserve::new(1, 8);
+        let begun: Vec<_> = (0..6).map(|_| reserve.begin(0, &slot())).collect();
+        assert_eq!(begun.iter().filter(|begun| **begun == Begun::Wants(2)).count(), 1);
+        reserve
+    }
+
+    /// What becomes of a request to a queue that is short when this has happened.
+    fn begun_after(happens: impl FnOnce(&Reserve)) -> Begun {
+        let reserve = short();
+        std::thread::scope(|scope| {
+            let begun = scope.spawn(|| reserve.begin(0, &slot()));
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            assert!(!begun.is_finished());
+            happens(&reserve);
+            begun.join().unwrap()
+        })
+    }
+
+    #[test]
+    fn who_would_be_refused_waits_for_the_places_that_are_coming() {
+        let came = |reserve: &Reserve, are_there: [bool; 2]| are_there.map(|is| reserve.came(0, is));
+        assert_eq!(begun_after(|reserve| _ = came(reserve, [false, true])), Begun::Wants(2));
+        assert_eq!(begun_after(|reserve| _ = came(reserve, [false, false])), Begun::Refused);
+        assert_eq!(begun_after(Reserve::end), Begun::Refused);
     }
 
     #[test]

@@ -1,6 +1,8 @@
-//! A thread that serves one place: register it, then serve, answer and fetch the next in one call, until the mount is gone.
+//! A thread that serves one place: register it, then serve, answer and fetch the next in one call, until the mount is gone. Of a place
+//! that comes later the queue is nudged, for requests that are in it already ([`super::reserve`]).
 
 use super::Lane;
+use super::nudge::{is_nudge, nudge};
 use super::reserve::{Begun, Reserve};
 use super::ring::ENTRY_BYTES;
 use super::slot::Slot;
@@ -13,6 +15,7 @@ use crate::request::decode_parts;
 use crate::session::is_close;
 use crate::transport::Transport;
 use rustix::io::Errno;
+use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -33,13 +36,15 @@ pub(crate) struct Service<'a> {
     pub(crate) reserve: &'a Reserve,
 }
 
-/// Serves until the mount is gone. `enlist` is told whether the kernel knows the place, and says whether to begin; `more` begins to
+/// Serves until the mount is gone. `late`: of a place that comes
+/// later, the file of the lock that it comes for. `enlist` is told whether the kernel knows the place, and says whether to begin; `more` begins to
 /// give a queue one place and one thread more.
 pub(crate) fn serve(
     mut lane: Lane,
     service: Service<'_>,
+    late: Option<u64>,
     enlist: &dyn Fn(bool) -> bool,
-    more: &dyn Fn(u16),
+    more: &dyn Fn(u16, u64),
 ) -> Result<(), Errno> {
     let Service { device, handler, closings, features, reserve } = service;
     let slot = Arc::new(Slot::new(lane.place.parts()[1].iov_base as usize));
@@ -55,6 +60,11 @@ pub(crate) fn serve(
     if !begins {
         return Err(Errno::CANCELED); // another thread has complained
     }
+    if let Some(file) = late {
+        // A connection that has just ended says so at the next step.
+        nudge(device, file)
+            .unwrap_or_else(|error| handler.complain(&format_args!("a request of its own: {error}")));
+    }
     let mut result = first.map_or_else(|| lane.ring.wait(), Ok)?;
     loop {
         match result {
@@ -69,14 +79,16 @@ pub(crate) fn serve(
             }
         }
         let header = lane.place.arrived().header;
-        let (is_close, is_late, unique) = (is_close(header), waits_for_a_lock(header), unique(header));
+        let (is_close, is_late) = (is_close(header), waits_for_a_lock(header));
+        let (unique, file) = (number(header, UNIQUE), number(header, NODE));
         post.begin(is_close);
         let begun = if is_late { reserve.begin(lane.processor, &slot) } else { Begun::Kept };
         if let Begun::Wants(places) = begun {
-            (0..places).for_each(|_| more(lane.processor));
+            (0..places).for_each(|_| more(lane.processor, file));
         }
         match begun {
-            Begun::Refused => _ = slot.refuse(unique, Errno::NOLCK), // noted, which cannot fail
+            _ if is_nudge(header) => _ = slot.answer(unique, &[], &[]), // likewise
+            Begun::Refused => _ = slot.refuse(unique, Errno::NOLCK),    // noted, which cannot fail
             _ => one(&dispatch, &mut lane),
         }
         post.end();
@@ -95,9 +107,12 @@ fn waits_for_a_lock(header: &[u8]) -> bool {
     header.get(4..8) == Some(&opcode::SETLKW.to_ne_bytes())
 }
 
-/// The number of the request in its header.
-fn unique(header: &[u8]) -> u64 {
-    header.get(8..16).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
+/// Where a header has the number of the request, and that of the object.
+const UNIQUE: Range<usize> = 8..16;
+const NODE: Range<usize> = 16..24;
+
+fn number(header: &[u8], at: Range<usize>) -> u64 {
+    header.get(at).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 /// Tells the kernel of the place. What is refused is refused at once; the first request may be there at once, too.
