@@ -278,12 +278,17 @@ impl Held {
         self.lock().life = Some(life);
     }
 
-    /// A lock was granted.
-    pub(crate) fn locked(&self, request: &LockRequest) {
+    /// A lock was granted in a life; `false` when that life is over: the lock was not claimed from the next one, and is nobody's.
+    #[must_use]
+    pub(crate) fn locked(&self, request: &LockRequest, life: Life) -> bool {
         let mut inner = self.lock();
-        let locks = inner.locks.entry(request.file).or_default();
-        take_out(locks, request.owner, request.scope);
-        locks.push(*request);
+        let counts = inner.life == Some(life);
+        if counts {
+            let locks = inner.locks.entry(request.file).or_default();
+            take_out(locks, request.owner, request.scope);
+            locks.push(*request);
+        }
+        counts
     }
 
     /// Takes a lock of a file whose locks are all held here.
@@ -315,15 +320,20 @@ impl Held {
         self.lock().locks.get(&file).cloned().unwrap_or_default()
     }
 
-    /// A lock was given up.
+    /// A lock was given up here, or could not be claimed.
     pub(crate) fn unlocked(&self, file: Ino, owner: LockOwner, scope: LockScope) {
+        self.lock().unlocked(file, owner, scope);
+    }
+
+    /// A lock was given up at the server in a life; `false` when that life is over: the lock was claimed from the next one.
+    #[must_use]
+    pub(crate) fn unlocked_in(&self, file: Ino, owner: LockOwner, scope: LockScope, life: Life) -> bool {
         let mut inner = self.lock();
-        if let Some(locks) = inner.locks.get_mut(&file) {
-            take_out(locks, owner, scope);
-            if locks.is_empty() {
-                inner.locks.remove(&file);
-            }
+        let counts = inner.life == Some(life);
+        if counts {
+            inner.unlocked(file, owner, scope);
         }
+        counts
     }
 
     /// An owner may have locks of a family on a file.
@@ -393,6 +403,15 @@ impl Drop for Moving<'_> {
 }
 
 impl Inner {
+    fn unlocked(&mut self, file: Ino, owner: LockOwner, scope: LockScope) {
+        if let Some(locks) = self.locks.get_mut(&file) {
+            take_out(locks, owner, scope);
+            if locks.is_empty() {
+                self.locks.remove(&file);
+            }
+        }
+    }
+
     /// A claim, and the same by the names that its object may have been given meanwhile. To claim twice is to claim once.
     fn by_all_names(&self, claim: Claim) -> Vec<Claim> {
         let Some(place) = claim.place.clone() else { return vec![claim] };
@@ -663,12 +682,29 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_given_or_given_up_in_a_life_that_is_over_is_as_it_was() {
+        let (held, next) = (Held::default(), Life { incarnation: 2, ..LIFE });
+        let scope = LockScope::File;
+        let lock = LockRequest { file: Ino(3), owner: LockOwner(1), scope, kind: LockKind::Shared, pid: 1 };
+        held.begin(LIFE);
+        held.claims(next);
+        assert!(!held.locked(&lock, LIFE));
+        assert_eq!(held.locks(), []);
+        assert!(held.locked(&lock, next));
+        assert!(!held.unlocked_in(lock.file, lock.owner, scope, LIFE));
+        assert_eq!(held.locks(), [lock]);
+        assert!(held.unlocked_in(lock.file, lock.owner, scope, next));
+        assert_eq!(held.locks(), []);
+    }
+
+    #[test]
     fn locks_are_remembered_byte_by_byte() {
         let held = Held::default();
         let bytes = |start, last| LockScope::Bytes(LockRange::new(start, last).unwrap());
         let lock = |scope, kind| LockRequest { file: Ino(3), owner: LockOwner(1), scope, kind, pid: 1 };
-        held.locked(&lock(bytes(0, 99), LockKind::Exclusive));
-        held.locked(&lock(bytes(10, 19), LockKind::Shared));
+        held.begin(LIFE);
+        assert!(held.locked(&lock(bytes(0, 99), LockKind::Exclusive), LIFE));
+        assert!(held.locked(&lock(bytes(10, 19), LockKind::Shared), LIFE));
         held.unlocked(Ino(3), LockOwner(1), bytes(50, 200));
         held.unlocked(Ino(3), LockOwner(2), bytes(0, 200));
         let mut locks: Vec<_> = held.locks().iter().map(|lock| (lock.scope.range(), lock.kind)).collect();

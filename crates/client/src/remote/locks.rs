@@ -2,12 +2,16 @@
 //!
 //! What was granted is remembered, to be claimed again from a server that was started anew, and so that closing a file
 //! without locks asks nobody. Of files whose locks are entrusted to this client ([`super::entrusted`]) nobody is asked.
+//!
+//! An answer may come when the server that gave it is gone and another thread has claimed from the next one what was held until
+//! then. It counts for nothing: a lock that was given so was not claimed, and may be another client's; one that was given up so was
+//! claimed. So what is remembered changes only in the life that has answered, and else the next one is asked.
 
 use super::connection::Sink;
 use super::entrusted::{Asking, Returning, Turn};
 use super::held::{Here, LOCKS_OF_FILE_HERE_MAX, Life};
 use super::home::Home;
-use super::link::{Ask, NOT_UNDERSTOOD, Patience};
+use super::link::{Ask, NOT_UNDERSTOOD, Patience, done};
 use super::waiting::Outcome;
 use forebay_wire::message::{MetadataRequest, Reply};
 use forebay_wire::{
@@ -49,10 +53,15 @@ impl RemoteLocks {
             Some(())
         };
         if let ControlFlow::Continue(_asking) = self.turn(file, unlocked)? {
-            self.home.order(request)?;
-            self.home.held.unlocked(file, owner, scope);
+            while !self.home.held.unlocked_in(file, owner, scope, self.order(request)?) {}
         }
         Ok(())
+    }
+
+    /// Asks for something that is done or not; the life in which it was.
+    fn order(&self, request: &MetadataRequest) -> Result<Life> {
+        let (reply, life) = self.ask(request)?;
+        done(reply).map(|()| life)
     }
 
     fn lock_here(&self, request: &LockRequest, waits: bool) -> Option<Result<()>> {
@@ -66,45 +75,57 @@ impl RemoteLocks {
         }
     }
 
-    fn ask(&self, request: &LockRequest) -> Result<(Reply, Life)> {
-        let set = MetadataRequest::SetLock { request: *request, wait: None, reclaim: false };
-        self.home.link.ask_in(Patience::Wait, Ask::Metadata(&set), &[], &mut Sink::Nothing, |_| true)
+    fn ask(&self, request: &MetadataRequest) -> Result<(Reply, Life)> {
+        self.home.link.ask_in(Patience::Wait, Ask::Metadata(request), &[], &mut Sink::Nothing, |_| true)
     }
 
-    /// A lock was granted: what is entrusted with it is taken up.
-    fn was_granted(&self, request: &LockRequest, (reply, life): (Reply, Life), asking: &Asking<'_>) {
+    /// A lock was granted: what is entrusted with it is taken up. `false`: by a server that is gone.
+    fn was_granted(
+        &self,
+        request: &LockRequest,
+        (reply, life): (Reply, Life),
+        asking: &Asking<'_>,
+    ) -> Result<bool> {
         let held = &self.home.held;
-        held.locked(request);
+        if !matches!(reply, Reply::Done | Reply::Entrusted { .. }) {
+            return Err(NOT_UNDERSTOOD);
+        }
+        if !held.locked(request, life) {
+            return Ok(false);
+        }
         if let Reply::Entrusted { number, valid_ms } = reply
             && held.life() == Some(life)
             && held.locks_of(request.file).len() <= LOCKS_OF_FILE_HERE_MAX
         {
             asking.is_answered(number, valid_ms);
         }
+        Ok(true)
     }
 
-    fn wait(&self, request: &LockRequest, wait: WaitId) -> Result<(Reply, Life)> {
+    fn wait(&self, request: &LockRequest, wait: WaitId, asking: &Asking<'_>) -> Result<()> {
         let waiting = &self.home.waiting;
         loop {
             if waiting.is_cancelled(wait) {
                 return Err(FsError::Interrupted);
             }
             let set = MetadataRequest::SetLock { request: *request, wait: Some(wait), reclaim: false };
-            let ask = Ask::Metadata(&set);
-            let (reply, life) =
-                self.home.link.ask_in(Patience::Wait, ask, &[], &mut Sink::Nothing, |_| true)?;
-            match reply {
-                Reply::Done | Reply::Entrusted { .. } => return Ok((reply, life)),
-                Reply::LockWaits => {}
-                _ => return Err(NOT_UNDERSTOOD),
+            let (reply, life) = self.ask(&set)?;
+            if !matches!(reply, Reply::LockWaits) {
+                match self.was_granted(request, (reply, life), asking)? {
+                    true => return Ok(()),
+                    false => continue,
+                }
             }
             // It may have been called back before the server knew of it.
             if waiting.is_cancelled(wait) {
                 self.call_back(wait);
             }
             match waiting.outcome(wait, life) {
-                Outcome::Answered(answer) => return answer.map(|()| (Reply::Done, life)),
-                Outcome::AskAgain => {}
+                Outcome::Answered(Err(error)) => return Err(error),
+                Outcome::Answered(Ok(())) if self.was_granted(request, (Reply::Done, life), asking)? => {
+                    return Ok(());
+                }
+                Outcome::Answered(Ok(())) | Outcome::AskAgain => {}
             }
         }
     }
@@ -132,20 +153,15 @@ impl LockService for RemoteLocks {
             ControlFlow::Break(outcome) => return outcome,
             ControlFlow::Continue(asking) => asking,
         };
-        let granted = match wait {
-            None => self.ask(request)?,
-            Some(wait) => {
-                self.home.waiting.begin(wait)?;
-                let granted = self.wait(request, wait);
-                self.home.waiting.end(wait);
-                granted?
-            }
+        let Some(wait) = wait else {
+            let set = MetadataRequest::SetLock { request: *request, wait: None, reclaim: false };
+            while !self.was_granted(request, self.ask(&set)?, &asking)? {}
+            return Ok(());
         };
-        if !matches!(granted.0, Reply::Done | Reply::Entrusted { .. }) {
-            return Err(NOT_UNDERSTOOD);
-        }
-        self.was_granted(request, granted, &asking);
-        Ok(())
+        self.home.waiting.begin(wait)?;
+        let granted = self.wait(request, wait, &asking);
+        self.home.waiting.end(wait);
+        granted
     }
 
     fn unlock(&self, file: Ino, owner: LockOwner, scope: LockScope) -> Result<()> {

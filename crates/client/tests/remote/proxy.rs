@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread::JoinHandle;
 
 #[derive(Default)]
@@ -18,6 +18,11 @@ struct State {
     broken: AtomicU64,
     /// Each connection breaks after so many bytes of the server's; 0: never.
     answers: AtomicU64,
+    /// Answers of connections that were opened before this one are held back.
+    held_before: Mutex<u64>,
+    let_go: Condvar,
+    /// Connections with an answer that is held back.
+    holding: AtomicU64,
     /// Bytes that came, both ways.
     carried: AtomicU64,
     is_over: AtomicBool,
@@ -75,6 +80,22 @@ impl Proxy {
         self.state.answers.store(bytes, SeqCst);
     }
 
+    /// Holds back what the server answers from now on over the connections there are, also when it is gone.
+    pub fn hold_answers(&self) {
+        *self.state.held_before.lock().unwrap() = self.state.opened.load(SeqCst);
+    }
+
+    /// Answers are held back.
+    pub fn holds_answers(&self) -> bool {
+        self.state.holding.load(SeqCst) > 0
+    }
+
+    /// Passes on what was held back.
+    pub fn let_answers_go(&self) {
+        *self.state.held_before.lock().unwrap() = 0;
+        self.state.let_go.notify_all();
+    }
+
     /// Bytes that were carried so far, both ways.
     pub fn carried(&self) -> u64 {
         self.state.carried.load(SeqCst)
@@ -97,7 +118,8 @@ fn pass_on(state: &Arc<State>, client: TcpStream) {
         let (from, to, state) = (from.try_clone().unwrap(), to.try_clone().unwrap(), state.clone());
         std::thread::spawn(move || {
             let left = limit(&state, &from, is_servers);
-            carry(&state, from, to, left);
+            let held = is_servers.then_some(number);
+            carry(&state, from, to, left, held);
             state.open.lock().unwrap().remove(&number);
         });
     }
@@ -121,13 +143,24 @@ fn limit(state: &State, from: &TcpStream, is_servers: bool) -> u64 {
     }
 }
 
-/// Carries bytes one way; the connection ends in both when it ends.
-fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64) {
+/// Waits while answers of this connection are held back.
+fn await_let_go(state: &State, number: u64) {
+    let held = state.held_before.lock().unwrap();
+    let is_held = |before: &mut u64| number < *before && !state.is_over.load(SeqCst);
+    state.holding.fetch_add(u64::from(number < *held), SeqCst);
+    drop(state.let_go.wait_while(held, is_held).unwrap());
+}
+
+/// Carries bytes one way; the connection ends in both when it ends. `answers`: its number, if they are the server's.
+fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64, answers: Option<u64>) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         state.carried.fetch_add(read as u64, SeqCst);
         let passed = (read as u64).min(left) as usize;
         left -= passed as u64;
+        if let Some(number) = answers {
+            await_let_go(state, number);
+        }
         if to.write_all(&buffer[..passed]).is_err() {
             break;
         }
@@ -143,6 +176,7 @@ fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64) {
 impl Drop for Proxy {
     fn drop(&mut self) {
         self.state.is_over.store(true, SeqCst);
+        self.let_answers_go();
         self.cut();
         // Wakes the one who accepts.
         let _ = TcpStream::connect(self.address);

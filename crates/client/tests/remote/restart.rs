@@ -3,6 +3,7 @@
 use super::instance::{Served, volume};
 use super::lockstep::lockstep;
 use super::support::*;
+use forebay_client::remote::Attached;
 use forebay_wire::*;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
@@ -129,6 +130,64 @@ fn locks_are_kept_over_a_restart_and_nobody_gets_them_meanwhile() {
     here.locks.unlock(attr.ino, LockOwner(1), LockScope::File).unwrap();
     there.locks.lock(&request(seen.ino), None).unwrap();
     let _ = opened;
+}
+
+/// What a client does about a lock while the home is started anew; the answer of the earlier one comes when the next one has given the
+/// lock to another client, if it has none.
+fn answered_late(
+    act: impl FnOnce(&Attached, &LockRequest) -> Result<()> + Send,
+    is_held_before: bool,
+) -> Late {
+    let mut served = Served::with(Shape::inline(), 0, Duration::from_secs(20));
+    let (here, there) = (served.attach(), served.attach());
+    let (attr, _opened) = create(&volume(&here), Ino::ROOT, "file");
+    volume(&there).lookup(me(), Ino::ROOT, OsStr::new("file")).unwrap();
+    let (owner, kind) = (LockOwner(1), LockKind::Exclusive);
+    let request = LockRequest { file: attr.ino, owner, scope: LockScope::File, kind, pid: 1 };
+    if is_held_before {
+        here.locks.lock(&request, None).unwrap();
+        // So that the home is asked about it from now on.
+        assert!(there.locks.test(&request).unwrap().is_some());
+    }
+    served.await_session();
+    served.proxies[0].hold_answers();
+    let (here, there) = (&here, &there);
+    std::thread::scope(|scope| {
+        let acting = scope.spawn(move || act(here, &request));
+        while !served.proxies[0].holds_answers() {
+            std::thread::yield_now();
+        }
+        served.stop(0);
+        served.start(0);
+        // The clients notice, and claim what they hold.
+        volume(here).lookup(me(), Ino::ROOT, OsStr::new("file")).unwrap();
+        let elsewhere = there.locks.lock(&request, None);
+        served.proxies[0].let_answers_go();
+        let acted = acting.join().unwrap();
+        Late { acted, elsewhere, afterwards: there.locks.lock(&request, None) }
+    })
+}
+
+struct Late {
+    acted: Result<()>,
+    elsewhere: Result<()>,
+    afterwards: Result<()>,
+}
+
+#[test]
+fn a_lock_that_a_home_gave_which_is_gone_since_is_nobodys() {
+    let lock = |here: &Attached, request: &LockRequest| here.locks.lock(request, None);
+    let late = answered_late(lock, false);
+    assert_eq!((late.elsewhere, late.acted), (Ok(()), Err(FsError::WouldBlock)));
+}
+
+#[test]
+fn a_lock_that_was_given_up_at_a_home_which_is_gone_since_is_given_up_at_the_next_one() {
+    let unlock = |here: &Attached, request: &LockRequest| {
+        here.locks.unlock(request.file, request.owner, request.scope)
+    };
+    let late = answered_late(unlock, true);
+    assert_eq!((late.elsewhere, late.acted, late.afterwards), (Err(FsError::WouldBlock), Ok(()), Ok(())));
 }
 
 #[test]
