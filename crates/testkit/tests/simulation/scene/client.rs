@@ -77,7 +77,7 @@ fn work(task: &Task) {
                 let volume = &volume;
                 scope.spawn(move || {
                     let directory = own_directory(volume, number);
-                    let mut keeper = Keeper::new(volume, directory, memory.clone());
+                    let mut keeper = Keeper::new(volume, directory, memory.clone(), task.map.servers());
                     (0..task.steps).for_each(|_| keeper.step());
                     keeper.close();
                     volume.forget(directory, 1);

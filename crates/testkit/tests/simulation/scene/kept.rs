@@ -183,6 +183,8 @@ pub struct Keeper<'a> {
     volume: &'a Volume,
     directory: Ino,
     memory: Memory,
+    /// Servers of the instance.
+    servers: usize,
     open: Option<(usize, Ino, Handle)>,
     /// It was open before, and something of that is not synced: who opens a file is not told what was lost of it.
     has_rest: bool,
@@ -211,12 +213,13 @@ enum Done<'a> {
 }
 
 impl<'a> Keeper<'a> {
-    pub fn new(volume: &'a Volume, directory: Ino, memory: Memory) -> Keeper<'a> {
+    pub fn new(volume: &'a Volume, directory: Ino, memory: Memory, servers: usize) -> Keeper<'a> {
         let (crashes, kills) = (machine::crashes(), machine::kills());
         Keeper {
             volume,
             directory,
             memory,
+            servers,
             open: None,
             has_rest: false,
             stamp: 0,
@@ -430,17 +433,17 @@ impl<'a> Keeper<'a> {
         else {
             return;
         };
-        let (data, crashes) = (self.piece(), self.crashes);
+        let (data, crashes, is_asked_again) = (self.piece(), self.crashes, self.servers == 1);
         // After a power cut the end is where that left it, which the answer says.
-        let place = Cell::new(None);
-        let then = |content: &mut Vec<u8>| {
-            let at = place.get().unwrap_or(content.len());
-            put(content, at, &data);
+        let (end, place) = (content.len(), Cell::new(None));
+        let then = |content: &mut Vec<u8>| match place.get() {
+            Some(at) if is_asked_again => put_again(content, end, at, &data),
+            at => put(content, at.unwrap_or(content.len()), &data),
         };
         self.change("an append", &then, |volume, _, handle| {
             let (offset, done) = volume.append(handle, &data, false)?;
             place.set(Some(offset as usize));
-            let is_end = offset == content.len() as u64;
+            let is_end = offset == end as u64;
             assert!(is_end || machine::crashes() != crashes, "appended at {offset}");
             if done < data.len() { Err(FsError::NoSpace) } else { Ok(()) }
         });
@@ -541,6 +544,15 @@ pub(super) fn put(content: &mut Vec<u8>, at: usize, data: &[u8]) {
     content[at..at + data.len()].copy_from_slice(data);
 }
 
+/// Appends where the answer says, to what ended elsewhere before. A server that holds names and content loses in a power cut that it was
+/// asked, and is asked again: from the end before up to there is what the first time left, all of it or a part.
+fn put_again(content: &mut Vec<u8>, end: usize, at: usize, data: &[u8]) {
+    if at > end {
+        put(content, end, &data[..data.len().min(at - end)]);
+    }
+    put(content, at, data);
+}
+
 /// Everything but the last state is over.
 trait DrainToLast {
     fn drain_to_last(&mut self);
@@ -549,5 +561,27 @@ trait DrainToLast {
 impl<T> DrainToLast for Vec<T> {
     fn drain_to_last(&mut self) {
         self.drain(..self.len() - 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The content after an append of `[1, 2, 3]` behind `[9, 9]` was asked for again, and was done at this place.
+    fn asked_again(at: usize) -> Vec<u8> {
+        let mut content = vec![9, 9];
+        put_again(&mut content, 2, at, &[1, 2, 3]);
+        content
+    }
+
+    #[test]
+    fn an_append_that_a_power_cut_met_may_have_left_a_part_of_itself_and_nothing_else() {
+        assert_eq!(asked_again(2), [9, 9, 1, 2, 3]);
+        assert_eq!(asked_again(4), [9, 9, 1, 2, 1, 2, 3]);
+        assert_eq!(asked_again(5), [9, 9, 1, 2, 3, 1, 2, 3]);
+        assert_eq!(asked_again(6), [9, 9, 1, 2, 3, 0, 1, 2, 3]);
+        // What the content ended with is lost too.
+        assert_eq!(asked_again(1), [9, 1, 2, 3]);
     }
 }

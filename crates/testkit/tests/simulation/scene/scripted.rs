@@ -549,7 +549,7 @@ fn names_fail(site: &mut Site) {
     let directory = own_directory(&volume, 0);
     client::sync_directory(&volume, Ino::ROOT);
     let memory = Memory::default();
-    let mut keeper = Keeper::new(&volume, directory, memory.clone());
+    let mut keeper = Keeper::new(&volume, directory, memory.clone(), SERVERS);
     (0..STEPS[0]).for_each(|_| keeper.step());
     let count = if machine::below(2) == 0 { 1 + machine::below(2) } else { u64::MAX };
     keeper.set_disk(Disk::Fails);

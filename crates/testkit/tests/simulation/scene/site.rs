@@ -74,6 +74,11 @@ impl Map {
         self.directory.join(format!("node{position}"))
     }
 
+    /// How many servers there are.
+    pub fn servers(&self) -> usize {
+        self.servers
+    }
+
     /// How the instance is described to its clients.
     pub fn description(&self) -> Description {
         self.described(token())
