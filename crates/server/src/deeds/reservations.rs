@@ -145,15 +145,18 @@ impl Reservation {
         self.all.page.set(place(self.entry) + CUT, memories.map_or(0, NonZeroU64::get));
     }
 
-    /// The file is closed. `is_left`: the process ends, and the next one will need it.
-    pub(crate) fn closed(self, is_left: bool) {
+    /// The process ends, and the next one will need it: it stays held, so that nobody here frees it.
+    pub(crate) fn left(self) {}
+
+    /// The file is closed.
+    pub(crate) fn closed(self) {
         let mut places = self.all.places();
         let Some(known) = places.of.get_mut(&self.ino) else { return };
         known.holders -= 1;
         let is_unused = known.holders == 0;
         // Whoever is awaited knows only of what an earlier life has reserved.
         let is_done = !known.is_of_earlier_life || !places.is_awaiting;
-        if is_unused && is_done && !is_left {
+        if is_unused && is_done {
             self.all.free(&mut places, self.ino, self.entry);
         }
     }
@@ -180,12 +183,12 @@ mod tests {
         of(&first, 7).set_end(100);
         let freed = of(&first, 8);
         freed.set_end(200);
-        freed.closed(false);
+        freed.closed();
         let next = load();
         assert!(next.known(Ino(8)).is_none());
         let claimed = next.known(Ino(7)).unwrap();
         assert_eq!(claimed.end(), 100);
-        claimed.closed(false);
+        claimed.closed();
         assert_eq!(next.known(Ino(7)).unwrap().end(), 100, "somebody else may claim it");
         next.claims_are_over(|ino| ino == Ino(7));
         assert_eq!(next.known(Ino(7)).unwrap().end(), 100, "it is open");
@@ -208,7 +211,7 @@ mod tests {
         let claimed = next.known(Ino(7)).unwrap();
         assert_eq!(claimed.cut(), memories);
         next.claims_are_over(|ino| ino == Ino(7));
-        claimed.closed(false);
+        claimed.closed();
         assert!(next.known(Ino(7)).is_none());
         assert_eq!(
             next.of(Ino(7)).unwrap().cut(),
@@ -224,9 +227,21 @@ mod tests {
         let all = load(directory.path());
         let first = all.of(Ino(7)).unwrap();
         first.set_end(100);
-        first.closed(false);
+        first.closed();
         assert!(all.known(Ino(7)).is_none());
         assert_eq!(all.of(Ino(7)).unwrap().end(), 0);
+    }
+
+    /// The last of those who were awaited may say goodbye while the server ends.
+    #[test]
+    fn what_is_left_to_the_next_life_is_not_freed_when_claims_are_over() {
+        let directory = tempfile::tempdir().unwrap();
+        let all = load(directory.path());
+        let left = all.of(Ino(7)).unwrap();
+        left.set_end(100);
+        left.left();
+        all.claims_are_over(|_| false);
+        assert_eq!(load(directory.path()).known(Ino(7)).unwrap().end(), 100);
     }
 
     #[test]
@@ -236,7 +251,7 @@ mod tests {
         all.claims_are_over(|_| false);
         let mut held: Vec<_> = (1..=ENTRIES as u64).map(|ino| all.of(Ino(ino)).unwrap()).collect();
         assert!(all.of(Ino(99_999)).is_none());
-        held.pop().unwrap().closed(false);
+        held.pop().unwrap().closed();
         assert_eq!(all.of(Ino(99_999)).unwrap().end(), 0);
     }
 }

@@ -207,6 +207,11 @@ impl Tree {
         self.open_stubs().get(&ino)?.upgrade()
     }
 
+    /// There is one. Where a lock is held that dropping the last holder of it takes.
+    pub(super) fn is_opened(&self, ino: Ino) -> bool {
+        self.open_stubs().get(&ino).is_some_and(|stub| stub.strong_count() > 0)
+    }
+
     /// The object of a number.
     pub(super) fn object(&self, ino: Ino) -> Result<Object> {
         if let Some(stub) = self.opened(ino) {

@@ -174,7 +174,7 @@ impl Tree {
         Ok(Some(stub))
     }
 
-    /// Clients that were there before the start are awaited, until [`Tree::end_claims`]. Before anything is served.
+    /// Clients that were there before the start are awaited, until [`Tree::claims_are_over`]. Before anything is served.
     pub fn await_claims(&self) {
         self.unsettled().await_claims();
     }
@@ -207,13 +207,19 @@ impl Tree {
         }
     }
 
-    /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
-    pub fn end_claims(&self) -> Result<u64> {
+    /// Clients that were there before the start have come, or lost what they had: nothing is kept for them any more but files without a
+    /// name, which [`Tree::end_claims`] removes. Does nothing the second time.
+    pub fn claims_are_over(&self) {
         self.unsettled().claims_are_over();
         self.forget_whereabouts();
         if let Some(reservations) = self.reservations.get() {
-            reservations.claims_are_over(|ino| self.opened(ino).is_some());
+            reservations.claims_are_over(|ino| self.is_opened(ino));
         }
+    }
+
+    /// The time for claims is over: what has no name and nobody opened goes. Returns how many files went.
+    pub fn end_claims(&self) -> Result<u64> {
+        self.claims_are_over();
         // Dropped outside the lock: the last holder removes the content.
         let claimed: Vec<_> = self.reclaimed().drain().collect();
         drop(claimed);

@@ -249,9 +249,9 @@ impl LocalStub {
         if self.reservation.get().is_none()
             && let Some(known) = known()
         {
-            // Of an earlier life. If somebody else was faster, his is the same.
+            // Of an earlier life. If somebody else was faster, his is the same, and holds it.
             if let Err(Some(other)) = self.reservation.set(Some(known)) {
-                other.closed(true);
+                other.closed();
             }
         }
         self.reservation.get().and_then(Option::as_ref)
@@ -510,7 +510,7 @@ impl Drop for LocalStub {
         // Also one of an earlier life that nobody asked for in this.
         let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
         if let Some(reservation) = self.reservation.take().flatten().or_else(known) {
-            reservation.closed(self.tree.leaves_unlinked());
+            if self.tree.leaves_unlinked() { reservation.left() } else { reservation.closed() }
         }
         if self.nameless.load(SeqCst) {
             self.purge();

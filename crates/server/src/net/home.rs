@@ -211,7 +211,21 @@ impl Home {
         self.members().by_id.values().filter_map(|member| member.over_at).min()
     }
 
-    /// When nobody is awaited any more, what nobody claimed goes.
+    /// A session has taken up all that it had.
+    pub(crate) fn is_back(&self, session: &Session) {
+        self.recovery.is_back(session.id);
+        self.end_waiting();
+    }
+
+    /// When nobody is awaited any more, nothing is kept for who may come: at once, as those who are here go on meanwhile, and what they
+    /// close and open again is to be as if nobody had been awaited.
+    fn end_waiting(&self) {
+        if self.recovery.is_over() {
+            self.hosted.metadata.claims_are_over();
+        }
+    }
+
+    /// When nobody is awaited any more, what nobody claimed goes. It may take a while, so nobody waits for it.
     fn end_claims(&self) {
         if self.recovery.is_over() && !self.claims_are_over.swap(true, SeqCst) {
             // What cannot be removed stays for the next start.
@@ -272,6 +286,7 @@ impl Home {
         self.hosted.metadata.add_moved(session.moved());
         // If it cannot be taken out, the next start awaits it once more; nothing worse.
         let _ = self.recovery.ended(session.id);
+        self.end_waiting();
         if let Some(deeds) = &self.deeds {
             deeds.ended(session.id);
         }

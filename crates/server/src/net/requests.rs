@@ -160,7 +160,7 @@ impl Asking<'_> {
             R::SyncAll => tree.sync().map(done),
             R::Reclaim { items } => Ok(reclaim::references(self, items).into()),
             R::ReclaimDone => {
-                self.home.recovery.is_back(self.session.id);
+                self.home.is_back(self.session);
                 Ok(done(()))
             }
             R::Report { moved } => {

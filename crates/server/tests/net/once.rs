@@ -138,6 +138,31 @@ fn an_append_is_there_once_and_where_it_was() {
     assert_eq!(first.content(handle), b"onetwo");
 }
 
+/// Else an append to a file of which a power cut took the end left a hole for up to a second more.
+#[test]
+fn what_was_reserved_in_an_earlier_life_is_kept_as_long_as_somebody_is_awaited_and_no_longer() {
+    let mut place = Place::new(LONG);
+    let (mut first, mut other) = (Client::new(&place, 1), Client::new(&place, 2));
+    let Opened { attr, handle, .. } = first.create("f");
+    let reserve = |handle, length| MetadataRequest::Reserve { handle, length };
+    assert_eq!(first.ask(reserve(handle, 100)), Reply::Size { bytes: 0 });
+    place.stop();
+    place.start();
+    first.come_back(&place);
+    let close = |handle| MetadataRequest::Close { items: vec![Closed { handle, wrote: false }] };
+    let mut reserve_anew = |handle| {
+        assert_eq!(first.connection.ask(close(handle)), Reply::Done);
+        let flags = OpenFlags::READ_WRITE;
+        let open = MetadataRequest::Open { who: me(), ino: attr.ino, flags, reclaim: None };
+        let Reply::Opened { opened } = first.connection.ask(open) else { panic!() };
+        (opened.handle, first.ask(reserve(opened.handle, 10)))
+    };
+    let (handle, start) = reserve_anew(handle);
+    assert_eq!(start, Reply::Size { bytes: 100 }, "the other one may write there");
+    other.come_back(&place);
+    assert_eq!(reserve_anew(handle).1, Reply::Size { bytes: 0 }, "nobody has it open, or had");
+}
+
 #[test]
 fn what_was_made_is_ours_and_what_was_there_is_not() {
     let mut place = Place::new(LONG);

@@ -67,11 +67,14 @@ pub enum Scene {
     NamesFail,
     /// A file is appended to on disks that are full, and again when they are not, and the server of the names may be killed meanwhile.
     AppendAndKill,
+    /// A file is appended to, a server of its content loses its power, the server of the names may be killed, and the file is closed,
+    /// opened again and appended to.
+    AppendAndCrash,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 10] = [
+    pub const ALL: [Scene; 11] = [
         Scene::CutAndCrash,
         Scene::CutAndKill,
         Scene::MakeAndCrash,
@@ -82,6 +85,7 @@ impl Scene {
         Scene::NameAndCrash,
         Scene::NamesFail,
         Scene::AppendAndKill,
+        Scene::AppendAndCrash,
     ];
 
     /// The one that is called so.
@@ -105,6 +109,7 @@ impl Scene {
             Scene::NameAndCrash => name_and_crash(&mut site),
             Scene::NamesFail => names_fail(&mut site),
             Scene::AppendAndKill => append_and_kill(&mut site),
+            Scene::AppendAndCrash => append_and_crash(&mut site),
         }
     }
 }
@@ -188,6 +193,13 @@ impl Open {
         read_all(&self.volume, self.handle).expect("it can be read")
     }
 
+    /// Closes it and opens it again.
+    fn reopen(&mut self) {
+        self.volume.release(self.handle).expect("closed");
+        let opened = self.volume.open(me(), self.ino, OpenFlags::READ_WRITE);
+        self.handle = opened.expect("it can be opened").handle;
+    }
+
     /// Closes it and goes; returns what it held.
     fn leave(self) -> Vec<u8> {
         let left = self.content();
@@ -267,6 +279,28 @@ fn append_and_kill(site: &mut Site) {
         assert_eq!(done, Ok((end, PIECE)), "behind {failed:?}");
     }
     file.sync().expect("nothing was lost");
+    let left = file.leave();
+    assert!(content_after_all(site, "file") == left, "what was synced is as it was");
+}
+
+/// Who opens a file appends to the end that it shows, and not to one that a power cut took.
+fn append_and_crash(site: &mut Site) {
+    let mut file = Open::synced(site, "file", 7);
+    for round in 1..=APPENDS {
+        let piece = vec![round; 1 + machine::below(PIECE as u64) as usize];
+        let end = file.content().len() as u64;
+        assert_eq!(file.volume.append(file.handle, &piece, false), Ok((end, piece.len())));
+        site.crash(1);
+        start(site, 1);
+        if machine::below(4) > 0 {
+            site.kill(0);
+            start(site, 0);
+        }
+        file.reopen();
+        let end = file.content().len() as u64;
+        assert_eq!(file.volume.append(file.handle, &piece, false), Ok((end, piece.len())));
+        file.sync().expect("nothing was lost since");
+    }
     let left = file.leave();
     assert!(content_after_all(site, "file") == left, "what was synced is as it was");
 }
