@@ -207,6 +207,13 @@ impl Connection {
         self.ask_train(&train, sink).map(|(reply, _)| reply)
     }
 
+    /// The same with nothing carried, waiting no longer than this; `false`: it was not heard, and the connection is of no more use.
+    pub(crate) fn asks_within(&mut self, kind: u16, body: &[u8], within: Duration) -> bool {
+        self.socket.set_patience(Some(within)).is_ok()
+            && self.ask(kind, Flags::default(), body, &[], &mut Sink::Nothing).is_ok()
+            && self.socket.set_patience(None).is_ok()
+    }
+
     /// Sends a request with what goes before and after it as one message, and waits for the replies: to those afterwards as
     /// many as come, in order.
     pub(crate) fn ask_train(

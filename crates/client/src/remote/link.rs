@@ -465,16 +465,18 @@ impl Link {
         Some(Begun { taken, number, is_ended: false })
     }
 
-    /// Asks over a free connection, if there is one, and waits no longer than this.
+    /// Asks over a free connection, if there is one, and waits no longer than this. What was not heard is not said again.
     pub(crate) fn ask_in_passing(&self, ask: Ask<'_>, within: Duration) {
-        let Some(mut taken) = self.take_connected() else { return };
-        let lane = taken.lane.as_mut().expect("a lane until it is given back");
-        let kind = lane.encode(ask);
-        if let Some(mut connection) = lane.connection.take()
-            && connection.socket().set_patience(Some(within)).is_ok()
-        {
-            // Whether it is heard or not: the connection ends.
-            let _ = connection.ask(kind, Flags::default(), &lane.body, &[], &mut Sink::Nothing);
+        while let Some(mut taken) = self.take_connected() {
+            let lane = taken.lane.as_mut().expect("a lane until it is given back");
+            if let Some(mut connection) = lane.connection.take()
+                && connection.is_alive()
+            {
+                let kind = lane.encode(ask);
+                // Others may have something to say too, and this may be the only connection that there is.
+                lane.connection = connection.asks_within(kind, &lane.body, within).then_some(connection);
+                return;
+            }
         }
     }
 }

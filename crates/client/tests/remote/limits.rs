@@ -163,3 +163,16 @@ fn what_clients_moved_is_summed_and_kept() {
     let sum = |of: fn(&TrafficAccount) -> u64| fragments.iter().map(|one| of(&one.traffic)).sum::<u64>();
     assert_eq!((sum(|t| t.bytes_written), sum(|t| t.bytes_read)), (90_000, 5000), "also over a restart");
 }
+
+/// The report takes the only connection that there is; who leaves a session behind keeps others waiting for what it was granted.
+#[test]
+fn who_reports_at_the_end_also_says_goodbye() {
+    let served = Served::new(Shape::striped());
+    let (leaving, staying) = (served.attach(), attach(&served.description(token())).unwrap());
+    let volume = volume(&leaving);
+    create(&volume, Ino::ROOT, "file");
+    assert_eq!(staying.status().unwrap().sessions, 2);
+    leaving.report_at_the_end(volume.moved());
+    leaving.close();
+    assert_eq!(staying.status().unwrap().sessions, 1);
+}
