@@ -163,6 +163,35 @@ fn killed_before_the_script_is_written_down(options: &[&str]) {
     place.assert_nothing_is_left();
 }
 
+/// What a script leaves running writes on when the script has ended, and nobody but recovery is there to end it.
+fn killed_when_the_script_left_something_running(uid: u32, options: &[&str]) {
+    let place = Place::new(uid);
+    let script = "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\n\
+        #DW stage_out type=file source=$DW_JOB_STRIPED/result destination=@PFS@/result\n\
+        ( while echo x >> $DW_JOB_STRIPED/result; do sleep 0.01; done ) > /dev/null 2>&1 &\n\
+        while ! test -s $DW_JOB_STRIPED/result; do sleep 0.01; done\n\
+        echo $! > @PFS@/left.new && mv @PFS@/left.new @PFS@/left\n\
+        while ! test -e @PFS@/end; do sleep 0.01; done\n";
+    let mut forebay = start(&place, options, script);
+    wait_for(&place.path("pfs/left"));
+    let left = fs::read_to_string(place.path("pfs/left")).unwrap().trim().parse().unwrap();
+    let left = ProcessId::of(left).unwrap().expect("it runs");
+    let script = script_of(&forebay).expect("it runs");
+    // A forebay that is stopped does not end it when the script ends.
+    kill(&forebay, rustix::process::Signal::STOP);
+    place.write("pfs/end", b"");
+    await_some("the end of the script", || (!script.is_alive().unwrap()).then_some(()));
+    forebay.kill().unwrap();
+    forebay.wait().unwrap();
+    assert!(left.is_alive().unwrap());
+    let recovered = recover(&place);
+    assert!(recovered.status.success(), "{}", shown(&recovered));
+    assert!(shown(&recovered).contains("left running were ended"), "{}", shown(&recovered));
+    assert!(!left.is_alive().unwrap(), "it goes on");
+    assert!(fs::read(place.path("pfs/result")).unwrap().starts_with(b"x\n"));
+    place.assert_nothing_is_left();
+}
+
 fn an_interrupt_ends_the_script_and_stages_out(uid: u32) {
     let place = Place::new(uid);
     let script = "#!/bin/bash\n#DW jobdw capacity=16MiB access_mode=striped type=scratch\n\
@@ -233,6 +262,16 @@ fn killed_anywhere_as_root_on_four_nodes() {
 #[test]
 fn killed_anywhere_as_nobody() {
     killed_anywhere(NOBODY, &["--nodes", "2"], 12);
+}
+
+#[test]
+fn killed_when_roots_script_left_something_running() {
+    killed_when_the_script_left_something_running(ROOT, &[]);
+}
+
+#[test]
+fn killed_when_nobodys_script_left_something_running() {
+    killed_when_the_script_left_something_running(NOBODY, &["--nodes", "4"]);
 }
 
 #[test]

@@ -102,9 +102,9 @@ impl Script {
 }
 
 impl ScriptGroup {
-    /// The group of a script that an earlier run recorded; the caller has checked that the pid was not reused.
-    pub fn from_recorded(pid: u32) -> Option<ScriptGroup> {
-        i32::try_from(pid).ok().and_then(Pid::from_raw).map(ScriptGroup)
+    /// The group of a script that an earlier run recorded; the caller has checked that the number was not reused.
+    pub fn numbered(number: Pid) -> ScriptGroup {
+        ScriptGroup(number)
     }
 
     /// Asks the group to end, with SIGTERM as Slurm does, whatever signal forebay itself got: a shell that gets SIGINT
@@ -125,23 +125,18 @@ impl ScriptGroup {
         if self.is_gone() {
             return false;
         }
-        self.terminate();
-        if !self.gone_within(wait) {
-            self.kill();
-            self.gone_within(LEFTOVER_WAIT);
-        }
+        self.end(wait, || self.is_gone());
         true
     }
 
-    fn gone_within(self, limit: Duration) -> bool {
-        let end = Instant::now() + limit;
-        while !self.is_gone() {
-            if Instant::now() >= end {
-                return false;
-            }
-            std::thread::sleep(GROUP_POLL);
+    /// Ends every process of the group, with SIGKILL after `wait`. Says whether it is gone in the end.
+    pub fn end(self, wait: Duration, is_gone: impl Fn() -> bool) -> bool {
+        self.terminate();
+        if within(wait, &is_gone) {
+            return true;
         }
-        true
+        self.kill();
+        within(LEFTOVER_WAIT, &is_gone)
     }
 
     fn is_gone(self) -> bool {
@@ -149,6 +144,17 @@ impl ScriptGroup {
         while let Ok(Some(_)) = rustix::process::waitpgid(self.0, WaitOptions::NOHANG) {}
         rustix::process::test_kill_process_group(self.0).is_err()
     }
+}
+
+fn within(limit: Duration, is_so: impl Fn() -> bool) -> bool {
+    let end = Instant::now() + limit;
+    while !is_so() {
+        if Instant::now() >= end {
+            return false;
+        }
+        std::thread::sleep(GROUP_POLL);
+    }
+    true
 }
 
 /// Makes this process the one that orphans of the script are handed to, so that their ends can be awaited.

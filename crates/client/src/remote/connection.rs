@@ -183,11 +183,6 @@ impl Connection {
         })
     }
 
-    /// For whoever has to end it.
-    pub(crate) fn socket(&self) -> &Arc<Socket> {
-        &self.socket
-    }
-
     /// Nobody has ended it, as far as is known here. What is sent on one that was ended is not carried out.
     pub(crate) fn is_alive(&self) -> bool {
         self.socket.is_silent()

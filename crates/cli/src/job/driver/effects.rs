@@ -3,9 +3,10 @@
 use super::Driver;
 use crate::job::description::describe;
 use crate::job::environment::{BatchJob, Exposed, variables};
+use crate::job::forsaken::{self, Forsaken};
 use crate::job::held::THIS_PROGRAM;
 use crate::job::interpreter;
-use crate::job::script::{Input, KILL_WAIT, Script, ScriptCommand, ScriptGroup, shell_status};
+use crate::job::script::{Input, KILL_WAIT, Script, ScriptCommand, shell_status};
 use crate::job::summary::ScriptLine;
 use forebay_agent::{AgentError, Unmounted};
 use forebay_controller::job::{Effect, Event, ScriptEnd};
@@ -13,6 +14,7 @@ use forebay_controller::process::ProcessId;
 use forebay_controller::record::InstanceRecord;
 use forebay_controller::request::StageDirection;
 use forebay_model::units::Bytes;
+use std::ffi::OsString;
 use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -185,7 +187,7 @@ impl Driver<'_> {
         ScriptCommand { program, arguments, directory, variables: Vec::new(), input: Input::Nothing }
     }
 
-    fn variables(&self) -> Vec<(String, std::ffi::OsString)> {
+    fn variables(&self) -> Vec<(String, OsString)> {
         let user = crate::user::name();
         let host = crate::user::host();
         let job = BatchJob {
@@ -200,7 +202,7 @@ impl Driver<'_> {
         };
         let mut all = variables(&job, &self.exposed, &|name| std::env::var_os(name).is_some());
         // dwstat in the script must look at the same state, whatever directory was chosen by option.
-        all.push((crate::state_dir::STATE_DIR_VARIABLE.into(), self.machine.state.root().into()));
+        all.extend(self.mark());
         all.extend(crate::user::path_with_commands().map(|path| ("PATH".to_string(), path)));
         all
     }
@@ -219,16 +221,20 @@ impl Driver<'_> {
     /// A script whose forebay was killed may still run, and write. One of which no group is recorded has not begun, or is over.
     fn end_forsaken_script(&mut self) -> Result<(), Cause> {
         let Some(process) = self.job.script_group else { return Ok(()) };
-        if process.is_alive().unwrap_or(false)
-            && let Some(group) = ScriptGroup::from_recorded(process.pid)
-        {
-            group.sweep(KILL_WAIT);
-            if process.is_alive().unwrap_or(false) {
-                return Err(format!("the script (process {}) cannot be ended", process.pid));
+        let unknown = |error| format!("cannot look for the script (process {}): {error}", process.pid);
+        if let Some(script) = Forsaken::find(process, &self.mark()).map_err(unknown)? {
+            if !script.end(KILL_WAIT) {
+                return Err(format!("the script (process group {}) cannot be ended", process.pid));
             }
-            self.note("the script was still running and was ended".into());
+            let scripts = "the script was still running and was ended";
+            let stragglers = "processes that the script had left running were ended";
+            self.note(if script.leads { scripts } else { stragglers }.into());
         }
         self.machine.registry.record_script_group(self.job.session, None).map_err(cause)
+    }
+
+    fn mark(&self) -> [(String, OsString); 2] {
+        forsaken::mark(&self.job.token, self.machine.state.root())
     }
 }
 
