@@ -284,9 +284,7 @@ impl Held {
         let mut inner = self.lock();
         let counts = inner.life == Some(life);
         if counts {
-            let locks = inner.locks.entry(request.file).or_default();
-            take_out(locks, request.owner, request.scope);
-            locks.push(*request);
+            inner.locked(request);
         }
         counts
     }
@@ -309,9 +307,7 @@ impl Held {
         if of_file.iter().any(is_in_the_way) {
             return Here::InTheWay;
         }
-        let locks = inner.locks.entry(request.file).or_default();
-        take_out(locks, request.owner, request.scope);
-        locks.push(*request);
+        inner.locked(request);
         Here::Taken
     }
 
@@ -403,6 +399,13 @@ impl Drop for Moving<'_> {
 }
 
 impl Inner {
+    /// Takes the place of what the owner had in that range.
+    fn locked(&mut self, request: &LockRequest) {
+        let locks = self.locks.entry(request.file).or_default();
+        take_out(locks, request.owner, request.scope);
+        locks.push(*request);
+    }
+
     fn unlocked(&mut self, file: Ino, owner: LockOwner, scope: LockScope) {
         if let Some(locks) = self.locks.get_mut(&file) {
             take_out(locks, owner, scope);
