@@ -9,8 +9,8 @@
 //!   of that. What cannot be decided here, as when a request has to wait, has the locks returned first;
 //! * *being returned*: one thread tells the server what is held; all others wait for it.
 //!
-//! When the server was started anew nothing is entrusted any more, before what is held is claimed ([`Entrusted::is_over`]): all that
-//! was decided before is held by then.
+//! When the server was started anew nothing is entrusted any more: when answers of its earlier life do not count any more, and before
+//! the locks that are held are claimed ([`Entrusted::is_over`]), so that all that was decided here is held by then.
 //!
 //! Any thread. The lock is held for memory operations only, that of [`super::held`] may be taken under it.
 

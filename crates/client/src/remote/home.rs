@@ -80,10 +80,12 @@ impl Rejoin for Rejoining {
             }
             Some(_) => {}
         }
-        // Before anything is claimed: locks that were decided about here are claimed too.
-        self.entrusted.is_over();
         let before = self.held.life();
-        let claimed = self.claim(connection, life, &mut sequence);
+        let claims = self.held.claims(life);
+        // From here on no answer of the earlier life counts, so none entrusts anything any more; and before the locks are claimed,
+        // so that those decided about here until now are among them.
+        self.entrusted.is_over();
+        let claimed = self.claim(connection, &claims, &mut sequence);
         match claimed {
             Ok(()) => self.waiting.ask_again(life),
             // Somebody else has to begin again.
@@ -112,10 +114,10 @@ impl Rejoining {
     fn claim(
         &self,
         connection: &mut Connection,
-        life: Life,
+        claims: &[Claim],
         sequence: &mut u64,
     ) -> std::result::Result<(), Broken> {
-        self.claim_references(connection, life, sequence)?;
+        self.claim_references(connection, claims, sequence)?;
         for (handle, OpenedFile { who, ino, flags, placement }) in self.held.files() {
             let open = MetadataRequest::Open { who, ino, flags, reclaim: Some(handle) };
             match ask(connection, &open, sequence)? {
@@ -142,10 +144,9 @@ impl Rejoining {
     fn claim_references(
         &self,
         connection: &mut Connection,
-        life: Life,
+        claims: &[Claim],
         sequence: &mut u64,
     ) -> std::result::Result<(), Broken> {
-        let claims = self.held.claims(life);
         let mut names: HashMap<Ino, i64> = HashMap::new();
         for items in claims.chunks(Claim::MOST) {
             items.iter().for_each(|claim| *names.entry(claim.ino).or_default() += 1);

@@ -94,7 +94,6 @@ impl RemoteLocks {
             return Ok(false);
         }
         if let Reply::Entrusted { number, valid_ms } = reply
-            && held.life() == Some(life)
             && held.locks_of(request.file).len() <= LOCKS_OF_FILE_HERE_MAX
         {
             asking.is_answered(number, valid_ms);
