@@ -4,7 +4,7 @@ use crate::abi::opcode;
 use crate::flags::Features;
 use crate::handler::{Handler, Interrupted};
 use crate::reply::*;
-use crate::request::{DecodeError, Operation, Request};
+use crate::request::{DecodeError, Operation, Request, glance};
 use crate::transport::Transport;
 use rustix::io::Errno;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ impl Dispatch<'_> {
 
     /// The handler panicked over the message with this header. The reply was dropped on the way, so it was answered.
     pub(crate) fn panicked(&self, header: &[u8]) {
-        let opcode = header.get(4..8).and_then(|bytes| bytes.try_into().ok()).map(u32::from_ne_bytes);
+        let operation = glance::operation(header);
         self.handler
-            .complain(&format_args!("a panic while serving operation {opcode:?}; it was answered EIO"));
+            .complain(&format_args!("a panic while serving operation {operation:?}; it was answered EIO"));
     }
 
     fn owed(&self, request: &Request<'_>) -> Owed {

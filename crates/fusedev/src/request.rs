@@ -5,6 +5,7 @@
 //! kernels ask newer questions and take that for an answer. A message that is damaged is an error.
 
 mod decode;
+pub(crate) mod glance;
 mod operation;
 
 pub use operation::{

@@ -13,7 +13,7 @@ use crate::device;
 use crate::dispatch::Dispatch;
 use crate::flags::Features;
 use crate::handler::Handler;
-use crate::request::decode;
+use crate::request::{decode, glance};
 use crate::seats::Seats;
 use crate::transport::Device;
 use crate::uring::{self, Lane, Muster, Reserve, Rings};
@@ -189,7 +189,7 @@ fn serve(channel: Arc<OwnedFd>, seats: &Seats, shared: Shared<'_>) -> Result<(),
         match rustix::io::read(&channel, buffer.for_request()) {
             Ok(length) => {
                 // First: who waits for a close takes a thread that sleeps for one that fetched nothing.
-                post.begin(is_close(buffer.split(length).0));
+                post.begin(glance::operation(buffer.split(length).0) == Some(opcode::RELEASE));
                 seats.leave();
                 one(&dispatch, &mut buffer, length);
                 post.end();
@@ -208,11 +208,6 @@ fn serve(channel: Arc<OwnedFd>, seats: &Seats, shared: Shared<'_>) -> Result<(),
             }
         }
     }
-}
-
-/// The request's header says that an open file is closed.
-pub(crate) fn is_close(header: &[u8]) -> bool {
-    header.get(4..8) == Some(&opcode::RELEASE.to_ne_bytes())
 }
 
 /// A panic has answered EIO when it gets here (the reply was dropped on its way); the buffer holds plain bytes.

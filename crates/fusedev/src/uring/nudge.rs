@@ -5,8 +5,9 @@
 //!
 //! Linux does this for regular files only: a burst of locks of one directory may have to wait until somebody asks for something else.
 
-use crate::abi::{IN_HEADER_BYTES, notification, opcode};
+use crate::abi::{notification, opcode};
 use crate::record::Record;
+use crate::request::glance;
 use crate::transport::{out_header, write_message};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -31,5 +32,5 @@ pub(super) fn nudge(device: &OwnedFd, file: u64) -> Result<(), Errno> {
 
 /// It is this request.
 pub(super) fn is_nudge(header: &[u8]) -> bool {
-    header.len() == IN_HEADER_BYTES && header[4..8] == opcode::NOTIFY_REPLY.to_ne_bytes()
+    glance::operation(header) == Some(opcode::NOTIFY_REPLY)
 }

@@ -11,11 +11,9 @@ use crate::closings::Closings;
 use crate::dispatch::Dispatch;
 use crate::flags::Features;
 use crate::handler::Handler;
-use crate::request::decode_parts;
-use crate::session::is_close;
+use crate::request::{decode_parts, glance};
 use crate::transport::Transport;
 use rustix::io::Errno;
-use std::ops::Range;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,9 +34,8 @@ pub(crate) struct Service<'a> {
     pub(crate) reserve: &'a Reserve,
 }
 
-/// Serves until the mount is gone. `late`: of a place that comes
-/// later, the file of the lock that it comes for. `enlist` is told whether the kernel knows the place, and says whether to begin; `more` begins to
-/// give a queue one place and one thread more.
+/// Serves until the mount is gone. `late`: of a place that comes later, the file of the lock that it comes for. `enlist` is told
+/// whether the kernel knows the place, and says whether to begin; `more` begins to give a queue one place and one thread more.
 pub(crate) fn serve(
     mut lane: Lane,
     service: Service<'_>,
@@ -79,16 +76,19 @@ pub(crate) fn serve(
             }
         }
         let header = lane.place.arrived().header;
-        let (is_close, is_late) = (is_close(header), waits_for_a_lock(header));
-        let (unique, file) = (number(header, UNIQUE), number(header, NODE));
-        post.begin(is_close);
+        let (operation, unique, file) =
+            (glance::operation(header), glance::unique(header), glance::node(header));
+        // Its answer may take as long as somebody else keeps a lock.
+        let is_late = operation == Some(opcode::SETLKW);
+        post.begin(operation == Some(opcode::RELEASE));
         let begun = if is_late { reserve.begin(lane.processor, &slot) } else { Begun::Kept };
         if let Begun::Wants(places) = begun {
             (0..places).for_each(|_| more(lane.processor, file));
         }
         match begun {
-            _ if is_nudge(header) => _ = slot.answer(unique, &[], &[]), // likewise
-            Begun::Refused => _ = slot.refuse(unique, Errno::NOLCK),    // noted, which cannot fail
+            // Both are noted for below, which cannot fail.
+            _ if is_nudge(header) => _ = slot.answer(unique, &[], &[]),
+            Begun::Refused => _ = slot.refuse(unique, Errno::NOLCK),
             _ => one(&dispatch, &mut lane),
         }
         post.end();
@@ -100,19 +100,6 @@ pub(crate) fn serve(
         lane.place.answer(answer.unique, answer.error, &answer.bytes, answer.in_payload);
         result = lane.ring.submit_and_wait(&entry(&lane, device, COMMIT_AND_FETCH))?;
     }
-}
-
-/// The request's header says that its answer may take as long as somebody else keeps a lock.
-fn waits_for_a_lock(header: &[u8]) -> bool {
-    header.get(4..8) == Some(&opcode::SETLKW.to_ne_bytes())
-}
-
-/// Where a header has the number of the request, and that of the object.
-const UNIQUE: Range<usize> = 8..16;
-const NODE: Range<usize> = 16..24;
-
-fn number(header: &[u8], at: Range<usize>) -> u64 {
-    header.get(at).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_ne_bytes)
 }
 
 /// Tells the kernel of the place. What is refused is refused at once; the first request may be there at once, too.
