@@ -145,9 +145,6 @@ impl Reservation {
         self.all.page.set(place(self.entry) + CUT, memories.map_or(0, NonZeroU64::get));
     }
 
-    /// The process ends, and the next one will need it: it stays held, so that nobody here frees it.
-    pub(crate) fn left(self) {}
-
     /// The file is closed.
     pub(crate) fn closed(self) {
         let mut places = self.all.places();
@@ -239,7 +236,6 @@ mod tests {
         let all = load(directory.path());
         let left = all.of(Ino(7)).unwrap();
         left.set_end(100);
-        left.left();
         all.claims_are_over(|_| false);
         assert_eq!(load(directory.path()).known(Ino(7)).unwrap().end(), 100);
     }

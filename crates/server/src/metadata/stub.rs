@@ -509,8 +509,10 @@ impl Drop for LocalStub {
         drop(open);
         // Also one of an earlier life that nobody asked for in this.
         let known = || self.tree.reservations.get().and_then(|all| all.known(self.ino));
-        if let Some(reservation) = self.reservation.take().flatten().or_else(known) {
-            if self.tree.leaves_unlinked() { reservation.left() } else { reservation.closed() }
+        let reservation = self.reservation.take().flatten().or_else(known);
+        // When the process ends it stays held, so that nobody here frees it: the next one will need it.
+        if let Some(reservation) = reservation.filter(|_| !self.tree.leaves_unlinked()) {
+            reservation.closed();
         }
         if self.nameless.load(SeqCst) {
             self.purge();
