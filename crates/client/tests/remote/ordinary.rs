@@ -209,3 +209,24 @@ fn who_may_not_open_a_directory_any_more_is_not_given_one_that_was_open() {
         assert_eq!(sync_directory(&a, me(), directory), Ok(()));
     }
 }
+
+/// A kernel looks a link up and asks for its target a moment later: the name may have been given to another link in between.
+#[test]
+fn a_link_that_was_looked_up_can_be_read_when_it_was_replaced_or_removed() {
+    let served = Served::new(Shape::striped());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let link = |name: &str, target: &str| {
+        b.symlink(me(), Ino::ROOT, OsStr::new(name), std::path::Path::new(target)).unwrap();
+        a.lookup(me(), Ino::ROOT, OsStr::new(name)).unwrap().ino
+    };
+    let (replaced, removed) = (link("current", "run1"), link("last", "run0"));
+    b.symlink(me(), Ino::ROOT, OsStr::new("next"), std::path::Path::new("run2")).unwrap();
+    let (next, current) = (OsStr::new("next"), OsStr::new("current"));
+    b.rename(me(), Ino::ROOT, next, Ino::ROOT, current, RenameMode::Replace).unwrap();
+    b.unlink(me(), Ino::ROOT, OsStr::new("last")).unwrap();
+    assert_eq!(a.readlink(replaced).as_deref(), Ok(&b"run1"[..]));
+    assert_eq!(a.readlink(removed).as_deref(), Ok(&b"run0"[..]));
+    a.forget(replaced, 1);
+    a.forget(removed, 1);
+}

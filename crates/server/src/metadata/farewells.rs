@@ -1,7 +1,7 @@
 //! Objects that lost their last name while somebody still holds their number.
 //!
-//! A kernel looks a name up and opens the number a moment later; when the name was given to another file in between,
-//! the open must still succeed. A kernel may also have a fifo, a directory or a mere path open without telling us; and a
+//! A kernel looks a name up and opens the number, or reads the link, a moment later; when the name was given to another file in
+//! between, that must still succeed. A kernel may also have a fifo, a directory or a mere path open without telling us; and a
 //! number that is used again while a kernel holds it makes the kernel give up on the old object. So the object is kept:
 //! the stub of a replaced regular file is held open, of anything else a descriptor that stands for it.
 //!

@@ -433,10 +433,16 @@ impl Tree {
 
     pub(super) fn readlink(&self, ino: Ino) -> Result<Vec<u8>> {
         let _order = self.shared();
-        let place = self.place(ino)?;
-        let target = rustix::fs::readlinkat(&place.directory, &place.name, Vec::with_capacity(256))
-            .map_err(host("read symbolic link"))?;
-        Ok(target.into_bytes())
+        let buffer = Vec::with_capacity(256);
+        let target = match (self.place(ino), self.farewells.get(ino)) {
+            // Removed or replaced since it was looked up.
+            (Err(FsError::Stale), Some(Kept::Node(node))) => rustix::fs::readlinkat(&*node, "", buffer),
+            (found, _) => {
+                let place = found?;
+                rustix::fs::readlinkat(&place.directory, &place.name, buffer)
+            }
+        };
+        Ok(target.map_err(host("read symbolic link"))?.into_bytes())
     }
 
     /// Opens a directory for listing or syncing.
