@@ -63,8 +63,13 @@ impl Unsynced {
         let now = boot::memory(life.boot);
         let mut state = self.lock();
         state.answered = Some(now);
-        // What was written meanwhile may not be covered; what was before is, or is told to be lost.
-        state.memory = (state.writes != covered.0.writes).then_some(now);
+        // What was written meanwhile may not be covered; what was before is, or is told to be lost. If nothing was before, what was
+        // meanwhile may be lost already, and is told by the next one.
+        state.memory = match (state.writes != covered.0.writes, covered.0.memory) {
+            (false, _) => None,
+            (true, Some(_)) => Some(now),
+            (true, None) => state.memory,
+        };
         if covered.0.memory.is_some_and(|memory| memory != now) { Err(LOST) } else { Ok(()) }
     }
 }
@@ -119,5 +124,16 @@ mod tests {
         unsynced.wrote(life(1, 1));
         assert_eq!(unsynced.synced(covered, life(1, 1)), Ok(()));
         assert_eq!(sync(&unsynced, life(2, 2)), Err(LOST));
+    }
+
+    /// The sync covered nothing that was lost, and the next one cannot cover it.
+    #[test]
+    fn what_is_written_and_lost_during_a_sync_is_told_by_the_next_one() {
+        let unsynced = Unsynced::default();
+        let covered = unsynced.sync_begins();
+        unsynced.wrote(life(1, 1));
+        assert_eq!(unsynced.synced(covered, life(2, 2)), Ok(()));
+        assert_eq!(sync(&unsynced, life(2, 2)), Err(LOST));
+        assert_eq!(sync(&unsynced, life(2, 2)), Ok(()));
     }
 }
