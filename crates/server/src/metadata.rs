@@ -15,6 +15,7 @@ mod annotation;
 mod attributes;
 mod bare;
 mod create;
+mod cut_files;
 mod cuts;
 mod directories;
 mod farewells;
@@ -44,6 +45,7 @@ use crate::host::host;
 use crate::limits::log::{Event, Log};
 use crate::local::{Limits, NamespaceSpec, open_namespace};
 use bare::Bare;
+use cut_files::CutFiles;
 use directories::Directories;
 use farewells::Farewells;
 use forebay_model::layout::{Layout, LayoutChoice};
@@ -116,6 +118,8 @@ pub struct Tree {
     bare: Mutex<Bare>,
     /// On which servers files have something.
     places: Mutex<Places>,
+    /// Files with a cut that may not be on the disks of all servers.
+    cut_files: CutFiles,
     removals: Removals,
     walk: Mutex<Option<Walk>>,
     /// Stubs of files of a shared tree that lost their last name while they are open.
@@ -156,7 +160,7 @@ impl Tree {
         let walk = home.take_walked(&spec.name).map(|stubs| Walk { stubs, below: home.next_id() });
         let unsettled =
             walk.as_ref().map_or_else(Unsettled::default, |walk| Unsettled::all_below(walk.below));
-        let removals = Removals::new(home.clone(), data.clone());
+        let (cut_files, removals) = (CutFiles::new(data.clone()), Removals::new(home.clone(), data.clone()));
         Ok(Arc::new_cyclic(|itself| Tree {
             home,
             sharing,
@@ -182,6 +186,7 @@ impl Tree {
             settlings: AtomicU64::new(0),
             bare: Mutex::default(),
             places: Mutex::default(),
+            cut_files,
             removals,
             walk: Mutex::new(walk),
             unlinked,
@@ -299,6 +304,7 @@ impl Tree {
     /// other servers, a moment later ([`removals`]). What cannot be removed is left to the walk at the next open.
     fn purge(&self, file: FileId, layout: Layout, length: u64) {
         self.unsettled().gone(file);
+        self.cut_files.forget(file);
         let slots = self.places().end(file);
         if self.bare().end(file) {
             return;
@@ -328,7 +334,7 @@ impl Tree {
 impl Drop for Tree {
     fn drop(&mut self) {
         let is_walked = self.walk.get_mut().unwrap_or_else(PoisonError::into_inner).is_none();
-        if !is_walked || !self.unsettled().is_none() {
+        if !is_walked || !self.unsettled().is_none() || !self.cut_files.is_empty() {
             self.home.walk_next_time();
         }
         self.home.closed_namespace(&self.name, self.created.load(Relaxed), self.moved());

@@ -12,14 +12,11 @@
 use super::Tree;
 use super::create::write_annotation;
 use super::lookup::{Object, Reach, mark_of, visible_mode};
-use super::stub::LocalStub;
 use crate::deeds::Deed;
 use crate::host::host;
-use forebay_model::layout::Layout;
-use forebay_wire::{Attr, FileId, FileKind, FsError, Ino, Result, SetAttr, SetTime, Share, Sharing, Stub};
+use forebay_wire::{Attr, FileKind, FsError, Ino, Result, SetAttr, SetTime, Sharing, Stub};
 use rustix::fs::{AtFlags, Gid, Mode, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, Uid};
 use std::os::fd::{AsFd, AsRawFd};
-use std::sync::Arc;
 
 /// First value of a deed that goes on by giving the stub of a number a length; the number and the length follow.
 pub(crate) const CUT: u64 = 1;
@@ -124,26 +121,6 @@ impl Tree {
         // What is left to do is one step of this fragment's.
         deed.begin([CUT, ino.0, size, 0]);
         stub.set_striped_length(size)
-    }
-
-    /// Cuts the substripe files of a file on all servers.
-    fn cut_content(&self, stub: &LocalStub, file: FileId, layout: &Layout, size: u64) -> Result<()> {
-        let shares = self.shares(file, layout)?;
-        stub.cuts(&shares);
-        for (slot, share) in (0..).zip(&shares) {
-            for index in 0..layout.substripes() {
-                let substripe = forebay_model::layout::Substripe { slot, index };
-                share.cut(index, layout.share_len(substripe, size))?;
-            }
-        }
-        stub.has_cut(&shares);
-        Ok(())
-    }
-
-    /// The shares of a file on all servers that it is spread over.
-    pub(super) fn shares(&self, file: FileId, layout: &Layout) -> Result<Vec<Arc<dyn Share>>> {
-        let share = |slot| Ok(self.data_of(layout, slot)?.share(file, layout.substripes()));
-        (0..layout.stripe_count()).map(share).collect()
     }
 
     fn set_owner(&self, object: &Object, change: &SetAttr) -> Result<()> {

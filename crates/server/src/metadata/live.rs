@@ -11,6 +11,7 @@
 
 use super::Tree;
 use super::annotation::Annotation;
+use super::cut_files::Cut;
 use super::places::Slots;
 use super::reach::Reach;
 use super::stub::LocalStub;
@@ -35,6 +36,8 @@ pub(super) struct Live {
     is_told: bool,
     /// Its substripe files when their times last counted for nothing; `None`: not known.
     base: Option<Reach>,
+    /// Since it was opened for writing somebody who had it so is gone without a word.
+    is_left: bool,
 }
 
 impl Live {
@@ -95,22 +98,77 @@ impl LocalStub {
         rustix::fs::fstat(self.descriptor()).map_err(host("stat"))
     }
 
-    /// Somebody opens the file for writing. Where others may have written it since the stub was last right, that is found
-    /// out first.
+    /// Somebody opens the file for writing.
     pub(super) fn writer_came(&self) -> Result<()> {
         let mut live = self.live();
         if live.writers == 0 {
-            self.look(&mut live)?;
-            if let (None, Some((file, layout))) = (&live.base, self.striped()) {
-                live.base = Some(self.reach(file, &layout)?);
-            }
-            self.tree().table().set_blocks(self.number(), None);
-            let told = self.striped().map_or(Slots::Any, |(file, _)| self.tree().told(file));
-            live.is_told = told != Slots::Any;
-            self.is_narrow.store(told == Slots::None || told == Slots::One(0), SeqCst);
+            self.first_writer_comes(&mut live)?;
         }
         live.writers += 1;
         Ok(())
+    }
+
+    fn first_writer_comes(&self, live: &mut Live) -> Result<()> {
+        let Some((file, layout)) = self.striped() else { return Ok(()) };
+        let cut_files = &self.tree().cut_files;
+        cut_files.opened(file);
+        let found = self.find_out(live, file, &layout);
+        if found.is_err() {
+            cut_files.is_not_opened(file);
+        }
+        found
+    }
+
+    /// Where others may have written a file since the stub was last right, or have lost a cut, that is found out before it is written.
+    fn find_out(&self, live: &mut Live, file: FileId, layout: &Layout) -> Result<()> {
+        self.mend(live)?;
+        self.look(live)?;
+        if live.base.is_none() {
+            live.base = Some(self.reach(file, layout)?);
+        }
+        self.tree().table().set_blocks(self.number(), None);
+        let told = self.tree().told(file);
+        (live.is_told, live.is_left) = (told != Slots::Any, false);
+        self.is_narrow.store(told == Slots::None || told == Slots::One(0), SeqCst);
+        Ok(())
+    }
+
+    /// Somebody opens the file to read it.
+    fn reader_came(&self) -> Result<()> {
+        let may_be_lost = |(file, _)| self.tree().cut_files.length(file).is_some();
+        if self.striped().is_some_and(may_be_lost) { self.mend(&mut self.live()) } else { Ok(()) }
+    }
+
+    /// A server of a file that nobody has open for writing may have lost a cut. Nobody has seen what is beyond it, so it is cut once
+    /// more; killed in the middle the next process finds the file longer or not, as after a cut that a power cut undid.
+    fn mend(&self, live: &mut Live) -> Result<()> {
+        let Some((file, layout)) = self.striped() else { return Ok(()) };
+        let is_asked = live.writers > 0 || self.tree().unsettled().contains(file);
+        let known = self.tree().cut_files.length(file);
+        let Some(length) = known.filter(|_| !is_asked) else { return Ok(()) };
+        let reach = self.reach(file, &layout)?;
+        if reach.end > length {
+            return self.cut_once_more(live, file, &layout, length);
+        }
+        live.base.get_or_insert(reach);
+        Ok(())
+    }
+
+    fn cut_once_more(&self, live: &mut Live, file: FileId, layout: &Layout, length: u64) -> Result<()> {
+        let tree = self.tree();
+        tree.cut_once_more(file, layout, length)?;
+        tree.cut_files.forget(file);
+        tree.table().set_blocks(self.number(), None);
+        live.base = None;
+        Ok(())
+    }
+
+    /// A cut of it, which is going to be made again if it is lost, as long as nobody else may write it; `false`: it is not remembered.
+    pub(super) fn is_remembered(&self, file: FileId, cut: Cut) -> bool {
+        let (live, tree) = (self.live(), self.tree());
+        let may_be_written = live.is_left || tree.unsettled().contains(file);
+        let length = cut.length.filter(|_| !may_be_written);
+        tree.cut_files.add(file, Cut { length, ..cut }, live.writers > 0)
     }
 
     /// Somebody who had it open for writing closes it. The last one settles it; if that fails it is unsettled.
@@ -122,23 +180,36 @@ impl LocalStub {
             self.tree().bare().end(file);
         }
         live.is_told &= said != Said::Nothing;
+        live.is_left |= said == Said::Nothing;
         if live.writers > 0 {
             return;
         }
+        let length = self.last_writer_went(&mut live, file, &layout);
+        let may_be_written = live.is_left || self.tree().unsettled().contains(file);
+        self.tree().cut_files.closed(file, length.filter(|_| !may_be_written));
+    }
+
+    /// The length that it is settled with, if it is.
+    fn last_writer_went(&self, live: &mut Live, file: FileId, layout: &Layout) -> Option<u64> {
         if self.is_nameless() {
             // It goes with the last who has it open; those who read it until then have to ask for its length.
             self.tree().unsettled().add(file);
             if live.is_told && self.spread() == Spread::First {
                 self.tree().places().settled(file, Slots::One(0));
             }
-            return;
+            return None;
         }
-        let reach = self.reach(file, &layout);
-        match reach.and_then(|reach| self.settle(&mut live, file, &reach).map(|_| reach.slots())) {
-            Ok(slots) if live.is_told => self.tree().places().settled(file, slots),
-            Ok(_) => {}
-            Err(_) => self.tree().unsettled().add(file),
+        let reach = self.reach(file, layout);
+        let settled =
+            reach.and_then(|reach| self.settle(live, file, &reach).map(|now| (reach.slots(), now.size)));
+        let Ok((slots, length)) = settled else {
+            self.tree().unsettled().add(file);
+            return None;
+        };
+        if live.is_told {
+            self.tree().places().settled(file, slots);
         }
+        Some(length)
     }
 
     /// The substripe files of a file that nobody has open for writing.
@@ -339,7 +410,9 @@ pub struct OpenFile {
 impl OpenFile {
     pub(super) fn new(stub: Arc<LocalStub>, writes: bool) -> Result<OpenFile> {
         if writes {
-            stub.writer_came()?;
+            stub.writer_came()?
+        } else {
+            stub.reader_came()?
         }
         Ok(OpenFile { stub, writes, closed: OnceLock::new() })
     }

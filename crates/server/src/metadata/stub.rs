@@ -39,7 +39,7 @@ use std::any::Any;
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed, Ordering::SeqCst};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 const NANOS: u64 = 1_000_000_000;
 /// First value of a deed that is an append to the file of a number; where it begins and how long it is follow.
@@ -177,6 +177,11 @@ impl LocalStub {
     fn alone(&self) -> Option<RwLockWriteGuard<'_, ()>> {
         (self.tree.sharing == Sharing::Shared)
             .then(|| self.gate.write().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The turn of one who syncs.
+    pub(super) fn syncing(&self) -> MutexGuard<'_, ()> {
+        self.syncing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The stub alone.
@@ -430,7 +435,7 @@ impl Stub for LocalStub {
     }
 
     fn sync(&self, data_only: bool) -> Result<Spread> {
-        let _turn = self.syncing.lock().unwrap_or_else(PoisonError::into_inner);
+        let _turn = self.syncing();
         let cuts = self.sync_cuts();
         self.sync_itself(data_only).and(cuts)?;
         Ok(self.spread())

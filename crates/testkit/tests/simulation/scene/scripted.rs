@@ -36,6 +36,8 @@ const CALLS: u64 = 12;
 const SYNCED_TWICE: u8 = 12;
 /// What two syncs take together, in microseconds.
 const SYNCS_US: u64 = 2000;
+/// Longest time that a file which was cut is closed before the power cut, in milliseconds: it may be synced by then.
+const CLOSED_MS: u64 = 12_000;
 /// So often something is appended on a full disk.
 const APPENDS: u8 = 4;
 /// Operations before the disk of the names fails, while it does, and after it was put in order.
@@ -70,11 +72,13 @@ pub enum Scene {
     /// A file is appended to, a server of its content loses its power, the server of the names may be killed, and the file is closed,
     /// opened again and appended to.
     AppendAndCrash,
+    /// A file is cut and closed, a server of its content loses its power, and the file is looked at, opened again and appended to.
+    CutCloseAndCrash,
 }
 
 impl Scene {
     /// All there are.
-    pub const ALL: [Scene; 11] = [
+    pub const ALL: [Scene; 12] = [
         Scene::CutAndCrash,
         Scene::CutAndKill,
         Scene::MakeAndCrash,
@@ -86,6 +90,7 @@ impl Scene {
         Scene::NamesFail,
         Scene::AppendAndKill,
         Scene::AppendAndCrash,
+        Scene::CutCloseAndCrash,
     ];
 
     /// The one that is called so.
@@ -110,6 +115,7 @@ impl Scene {
             Scene::NamesFail => names_fail(&mut site),
             Scene::AppendAndKill => append_and_kill(&mut site),
             Scene::AppendAndCrash => append_and_crash(&mut site),
+            Scene::CutCloseAndCrash => cut_close_and_crash(&mut site),
         }
     }
 }
@@ -196,8 +202,54 @@ impl Open {
     /// Closes it and opens it again.
     fn reopen(&mut self) {
         self.volume.release(self.handle).expect("closed");
+        self.open_again();
+    }
+
+    /// Opens it again when it is closed.
+    fn open_again(&mut self) {
         let opened = self.volume.open(me(), self.ino, OpenFlags::READ_WRITE);
         self.handle = opened.expect("it can be opened").handle;
+    }
+
+    /// Cuts it, through the open file or by its number, and closes it; something may be written in between.
+    fn cut_and_close(&self) {
+        let is_by_number = machine::below(2) == 0;
+        if !is_by_number {
+            self.cut(CUT);
+            let length = machine::below(3) as usize * STRIPE;
+            self.write(CUT, &vec![8; length]);
+        }
+        self.volume.release(self.handle).expect("closed");
+        if is_by_number {
+            self.set_length(CUT);
+        }
+    }
+
+    /// Sets the length of the closed file.
+    fn set_length(&self, length: usize) {
+        let change = SetAttr { size: Some(length as u64), ..SetAttr::default() };
+        self.volume.setattr(me(), self.ino, None, &change).expect("a length");
+    }
+
+    /// The length that the closed file shows.
+    fn shown(&self) -> usize {
+        self.volume.getattr(self.ino, None).expect("attributes").size as usize
+    }
+
+    /// What the closed file holds; it is as long as it has shown, and grows by zeros.
+    fn look_closed(&self, shown: usize) -> Vec<u8> {
+        assert_eq!(self.shown(), shown);
+        let is_growing = machine::below(3) == 0;
+        if is_growing {
+            self.set_length(2 * LENGTH);
+        }
+        let opened = self.volume.open(me(), self.ino, OpenFlags::READ_ONLY).expect("it can be opened");
+        let found = read_all(&self.volume, opened.handle).expect("it can be read");
+        self.volume.release(opened.handle).expect("closed");
+        let length = if is_growing { 2 * LENGTH } else { shown };
+        assert_eq!(found.len(), length, "{shown} bytes were shown");
+        assert!(found[shown..].iter().all(|byte| *byte == 0), "what a file grows by is zeros");
+        found
     }
 
     /// Closes it and goes; returns what it held.
@@ -299,6 +351,35 @@ fn append_and_crash(site: &mut Site) {
         file.reopen();
         let end = file.content().len() as u64;
         assert_eq!(file.volume.append(file.handle, &piece, false), Ok((end, piece.len())));
+        file.sync().expect("nothing was lost since");
+    }
+    let left = file.leave();
+    assert!(content_after_all(site, "file") == left, "what was synced is as it was");
+}
+
+/// What a closed file shows behind a power cut is what it has, whoever opens it and however.
+fn cut_close_and_crash(site: &mut Site) {
+    let mut file = Open::synced(site, "file", 7);
+    for round in 1..=APPENDS {
+        file.write(0, &[round; LENGTH]);
+        file.sync().expect("nothing was lost since");
+        file.cut_and_close();
+        std::thread::sleep(Duration::from_millis(machine::below(CLOSED_MS)));
+        site.crash(1);
+        start(site, 1);
+        let shown = file.shown();
+        if machine::below(3) == 0 {
+            // What the file has lost is mended by then; after a kill its length is asked of its servers.
+            std::thread::sleep(Duration::from_millis(CLOSED_MS));
+            site.kill(0);
+            start(site, 0);
+        }
+        let left = file.look_closed(shown);
+        file.open_again();
+        assert!(file.content() == left, "{} bytes were shown", left.len());
+        let piece = vec![round; 1 + machine::below(PIECE as u64) as usize];
+        let done = file.volume.append(file.handle, &piece, false);
+        assert_eq!(done, Ok((left.len() as u64, piece.len())));
         file.sync().expect("nothing was lost since");
     }
     let left = file.leave();
