@@ -16,7 +16,7 @@
 
 use super::stub::LocalStub;
 use forebay_wire::Ino;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,11 +44,37 @@ pub(super) struct Farewells {
 
 #[derive(Default)]
 struct Objects {
-    by_number: HashMap<Ino, Kept>,
-    /// Oldest first; may name some that are gone.
-    order: VecDeque<Ino>,
+    /// With the place in the order.
+    by_number: HashMap<Ino, (u64, Kept)>,
+    /// Oldest first.
+    order: BTreeMap<u64, Ino>,
+    places: u64,
     /// Nothing is kept any more.
     is_over: bool,
+}
+
+impl Objects {
+    fn take(&mut self, ino: Ino) -> Option<Kept> {
+        let (place, kept) = self.by_number.remove(&ino)?;
+        self.order.remove(&place);
+        Some(kept)
+    }
+
+    /// The new one is the youngest, also when its number was kept before: what has gone gives its number to others.
+    fn put(&mut self, ino: Ino, kept: Kept) -> Option<Kept> {
+        let before = self.take(ino);
+        self.places += 1;
+        self.order.insert(self.places, ino);
+        self.by_number.insert(ino, (self.places, kept));
+        before
+    }
+
+    /// Takes the oldest out if there are too many.
+    fn take_surplus(&mut self) -> Option<Kept> {
+        let is_surplus = self.by_number.len() > KEPT_MAX;
+        let (_, oldest) = self.order.first_key_value().filter(|_| is_surplus)?;
+        self.take(*oldest)
+    }
 }
 
 impl Farewells {
@@ -67,18 +93,14 @@ impl Farewells {
         if objects.is_over {
             return vec![kept];
         }
-        let mut gone: Vec<Kept> = objects.by_number.insert(ino, kept).into_iter().collect();
-        objects.order.push_back(ino);
-        while objects.order.len() > KEPT_MAX {
-            let oldest = objects.order.pop_front();
-            gone.extend(oldest.and_then(|oldest| objects.by_number.remove(&oldest)));
-        }
+        let mut gone: Vec<Kept> = objects.put(ino, kept).into_iter().collect();
+        gone.extend(objects.take_surplus());
         self.count.store(objects.by_number.len(), SeqCst);
         gone
     }
 
     pub(super) fn get(&self, ino: Ino) -> Option<Kept> {
-        if self.is_empty() { None } else { self.objects().by_number.get(&ino).cloned() }
+        if self.is_empty() { None } else { self.objects().by_number.get(&ino).map(|(_, kept)| kept.clone()) }
     }
 
     /// Stops keeping an object.
@@ -88,10 +110,7 @@ impl Farewells {
             return None;
         }
         let mut objects = self.objects();
-        let gone = objects.by_number.remove(&ino);
-        if objects.by_number.is_empty() {
-            objects.order.clear();
-        }
+        let gone = objects.take(ino);
         self.count.store(objects.by_number.len(), SeqCst);
         gone
     }
@@ -103,7 +122,7 @@ impl Farewells {
         objects.is_over = true;
         objects.order.clear();
         self.count.store(0, SeqCst);
-        objects.by_number.drain().map(|(_, kept)| kept).collect()
+        objects.by_number.drain().map(|(_, (_, kept))| kept).collect()
     }
 
     /// Stops keeping regular files.
@@ -114,7 +133,9 @@ impl Farewells {
         }
         let mut objects = self.objects();
         let is_file = |kept: &Kept| matches!(kept, Kept::Stub(_) | Kept::File(_));
-        let gone = objects.by_number.extract_if(|_, kept| is_file(kept)).map(|(_, kept)| kept).collect();
+        let files = objects.by_number.iter().filter(|(_, (_, kept))| is_file(kept));
+        let files: Vec<Ino> = files.map(|(ino, _)| *ino).collect();
+        let gone = files.into_iter().filter_map(|ino| objects.take(ino)).collect();
         self.count.store(objects.by_number.len(), SeqCst);
         gone
     }

@@ -77,6 +77,24 @@ fn a_file_without_a_name_that_is_claimed_while_the_server_ends_is_left_to_the_ne
     end(tree, nodes);
 }
 
+/// A local file system gives numbers again at once: what was kept under one before says nothing of how old it is.
+#[test]
+fn a_number_that_was_kept_before_is_not_taken_for_the_oldest() {
+    let node = || Kept::Node(Arc::new(std::fs::File::open("/").unwrap().into()));
+    let farewells = Farewells::default();
+    assert!(farewells.keep(Ino(1), node()).is_empty());
+    for _ in 0..2 * KEPT_MAX {
+        assert!(farewells.keep(Ino(2), node()).is_empty());
+        assert!(farewells.get(Ino(1)).is_some() && farewells.get(Ino(2)).is_some());
+        assert!(farewells.take(Ino(2)).is_some());
+    }
+    for number in 0..KEPT_MAX as u64 - 1 {
+        assert!(farewells.keep(Ino(100 + number), node()).is_empty());
+    }
+    assert_eq!(farewells.keep(Ino(3), node()).len(), 1);
+    assert!(farewells.get(Ino(1)).is_none() && farewells.get(Ino(100)).is_some(), "the oldest goes");
+}
+
 /// What happens once, in the middle of something else.
 type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
