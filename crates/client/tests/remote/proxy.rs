@@ -1,7 +1,8 @@
 //! A stable address in front of a server: it passes bytes on, breaks connections when told to, and finds the server again
 //! when that has another port.
 
-use std::collections::HashMap;
+use forebay_wire::message::{HEADER_BYTES, Header};
+use std::collections::{HashMap, HashSet};
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
@@ -21,8 +22,10 @@ struct State {
     /// Answers of connections that were opened before this one are held back.
     held_before: Mutex<u64>,
     let_go: Condvar,
-    /// Connections with an answer that is held back.
-    holding: AtomicU64,
+    /// Ways of a server's with an answer that is held back.
+    holding: Mutex<HashSet<u64>>,
+    /// What was asked last, by the number of the client's way; that of the server's is the next one.
+    asked: Mutex<HashMap<u64, u16>>,
     /// Bytes that came, both ways.
     carried: AtomicU64,
     is_over: AtomicBool,
@@ -85,9 +88,10 @@ impl Proxy {
         *self.state.held_before.lock().unwrap() = self.state.opened.load(SeqCst);
     }
 
-    /// Answers are held back.
-    pub fn holds_answers(&self) -> bool {
-        self.state.holding.load(SeqCst) > 0
+    /// The answer to a request of this kind is held back. There are others, that nobody waits for.
+    pub fn holds_answer_to(&self, kind: u16) -> bool {
+        let asked = self.state.asked.lock().unwrap();
+        self.state.holding.lock().unwrap().iter().any(|number| asked.get(&(number - 1)) == Some(&kind))
     }
 
     /// Passes on what was held back.
@@ -107,6 +111,13 @@ impl Proxy {
     }
 }
 
+/// One way of a connection, with its number.
+#[derive(Clone, Copy)]
+enum Way {
+    Requests(u64),
+    Answers(u64),
+}
+
 fn pass_on(state: &Arc<State>, client: TcpStream) {
     let Some(upstream) = *state.upstream.lock().unwrap() else { return };
     let Ok(server) = TcpStream::connect(upstream) else { return };
@@ -118,8 +129,8 @@ fn pass_on(state: &Arc<State>, client: TcpStream) {
         let (from, to, state) = (from.try_clone().unwrap(), to.try_clone().unwrap(), state.clone());
         std::thread::spawn(move || {
             let left = limit(&state, &from, is_servers);
-            let held = is_servers.then_some(number);
-            carry(&state, from, to, left, held);
+            let way = if is_servers { Way::Answers(number) } else { Way::Requests(number) };
+            carry(&state, from, to, left, way);
             state.open.lock().unwrap().remove(&number);
         });
     }
@@ -147,19 +158,37 @@ fn limit(state: &State, from: &TcpStream, is_servers: bool) -> u64 {
 fn await_let_go(state: &State, number: u64) {
     let held = state.held_before.lock().unwrap();
     let is_held = |before: &mut u64| number < *before && !state.is_over.load(SeqCst);
-    state.holding.fetch_add(u64::from(number < *held), SeqCst);
+    if number < *held {
+        state.holding.lock().unwrap().insert(number);
+    }
     drop(state.let_go.wait_while(held, is_held).unwrap());
+    state.holding.lock().unwrap().remove(&number);
 }
 
-/// Carries bytes one way; the connection ends in both when it ends. `answers`: its number, if they are the server's.
-fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64, answers: Option<u64>) {
+/// The kind of the last of these requests, which begin with a frame.
+fn last_kind(mut bytes: &[u8]) -> Option<u16> {
+    let mut last = None;
+    while let Some(header) = bytes.first_chunk().and_then(|header| Header::decode(header).ok()) {
+        last = Some(header.kind);
+        let length = HEADER_BYTES + header.body as usize + header.bulk as usize;
+        bytes = bytes.get(length..).unwrap_or_default();
+    }
+    last
+}
+
+/// Carries bytes one way; the connection ends in both when it ends.
+fn carry(state: &State, mut from: TcpStream, mut to: TcpStream, mut left: u64, way: Way) {
     let mut buffer = vec![0; 64 << 10];
     while let Ok(read @ 1..) = from.read(&mut buffer) {
         state.carried.fetch_add(read as u64, SeqCst);
         let passed = (read as u64).min(left) as usize;
         left -= passed as u64;
-        if let Some(number) = answers {
-            await_let_go(state, number);
+        match way {
+            Way::Answers(number) => await_let_go(state, number),
+            Way::Requests(number) => {
+                let kind = last_kind(&buffer[..read]);
+                kind.and_then(|kind| state.asked.lock().unwrap().insert(number, kind));
+            }
         }
         if to.write_all(&buffer[..passed]).is_err() {
             break;

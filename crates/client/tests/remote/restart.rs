@@ -132,10 +132,15 @@ fn locks_are_kept_over_a_restart_and_nobody_gets_them_meanwhile() {
     let _ = opened;
 }
 
+/// Kinds of requests ([`forebay_wire::message::MetadataRequest`]).
+const SET_LOCK: u16 = 0x0125;
+const UNLOCK: u16 = 0x0126;
+
 /// What a client does about a lock while the home is started anew; the answer of the earlier one comes when the next one has given the
-/// lock to another client, if it has none.
+/// lock to another client, if it has none. `asks`: the kind of its request.
 fn answered_late(
     act: impl FnOnce(&Attached, &LockRequest) -> Result<()> + Send,
+    asks: u16,
     is_held_before: bool,
 ) -> Late {
     let mut served = Served::with(Shape::inline(), 0, Duration::from_secs(20));
@@ -154,7 +159,9 @@ fn answered_late(
     let (here, there) = (&here, &there);
     std::thread::scope(|scope| {
         let acting = scope.spawn(move || act(here, &request));
-        while !served.proxies[0].holds_answers() {
+        let begun = Instant::now();
+        while !served.proxies[0].holds_answer_to(asks) {
+            assert!(begun.elapsed() < Duration::from_secs(30), "it is not answered");
             std::thread::yield_now();
         }
         served.stop(0);
@@ -177,7 +184,7 @@ struct Late {
 #[test]
 fn a_lock_that_a_home_gave_which_is_gone_since_is_nobodys() {
     let lock = |here: &Attached, request: &LockRequest| here.locks.lock(request, None);
-    let late = answered_late(lock, false);
+    let late = answered_late(lock, SET_LOCK, false);
     assert_eq!((late.elsewhere, late.acted), (Ok(()), Err(FsError::WouldBlock)));
 }
 
@@ -186,7 +193,7 @@ fn a_lock_that_was_given_up_at_a_home_which_is_gone_since_is_given_up_at_the_nex
     let unlock = |here: &Attached, request: &LockRequest| {
         here.locks.unlock(request.file, request.owner, request.scope)
     };
-    let late = answered_late(unlock, true);
+    let late = answered_late(unlock, UNLOCK, true);
     assert_eq!((late.elsewhere, late.acted, late.afterwards), (Err(FsError::WouldBlock), Ok(()), Ok(())));
 }
 
