@@ -17,6 +17,9 @@
 //! ask instead of being told again and again. While a client has a file open for writing the others get no grant on it,
 //! since its length and times change without a word to this service.
 //!
+//! A name that a client moves is shown where it is now as long as it might be shown where it was ([`Grants::carried`]): the client is
+//! told of changes of that name, whether or not it was given a grant on the directory, and of no other name there.
+//!
 //! Two clients whose kernels lock the same directory for changes of their own cannot answer each other until these are
 //! made. Then the grants end the wait, once: afterwards neither is given one while both go on.
 //!
@@ -25,7 +28,11 @@
 
 use crate::locks::Session;
 use forebay_wire::Ino;
+use forebay_wire::message::{Changed, Name};
 use std::collections::HashMap;
+
+/// A name of a directory.
+pub(crate) type Place = (Ino, Name);
 
 /// How long a grant lasts, as the client is told.
 pub(crate) const VALID_MS: u32 = 1000;
@@ -54,23 +61,43 @@ pub(crate) struct Told {
 #[derive(Debug, Default)]
 struct Object {
     /// Until when whose grant lasts.
-    grants: Vec<(Session, u64)>,
+    grants: Holders,
     /// Changes under way.
     changing: u32,
     /// The last change.
-    changed: Option<Changed>,
+    changed: Option<LastChange>,
     /// Who has it open for writing, and how often.
     writers: Vec<(Session, u32)>,
 }
 
+/// Who may show something until when.
+type Holders = Vec<(Session, u64)>;
+
+/// Until when a client may show it.
+fn shown_by(holders: &Holders, session: Session) -> Option<u64> {
+    holders.iter().filter(|(holder, _)| *holder == session).map(|(_, until)| *until).max()
+}
+
+/// A client may show something from now on until then, or longer if it might before: names that it looked up in a
+/// directory it shows as long as it was told then.
+fn is_shown_to(holders: &mut Holders, session: Session, now: u64, until: u64) {
+    let until = until.max(shown_by(holders, session).unwrap_or(0));
+    holders.retain(|(holder, until)| *holder != session && *until > now);
+    holders.push((session, until));
+}
+
+fn others(holders: &Holders, by: Session, now: u64) -> impl Iterator<Item = (Session, u64)> {
+    holders.iter().copied().filter(move |(holder, until)| *holder != by && *until > now)
+}
+
 #[derive(Clone, Copy, Debug)]
-struct Changed {
+struct LastChange {
     at: u64,
     /// Who made it; `None` when several did lately.
     by: Option<Session>,
 }
 
-impl Changed {
+impl LastChange {
     fn is_quiet(self, now: u64) -> bool {
         now < self.at + QUIET_MS
     }
@@ -83,18 +110,9 @@ impl Object {
         self.changing == 0 && !others_write && !quiet
     }
 
-    /// A client may show the object from now on until then, or longer if it might before: names that it looked up in a
-    /// directory it shows as long as it was told then.
-    fn shown_to(&mut self, session: Session, now: u64, until: u64) {
-        let own = self.grants.iter().filter(|(holder, _)| *holder == session);
-        let until = own.map(|(_, until)| *until).fold(until, u64::max);
-        self.grants.retain(|(holder, until)| *holder != session && *until > now);
-        self.grants.push((session, until));
-    }
-
     fn was_changed(&mut self, by: Session, now: u64) {
         let alone = self.changed.is_none_or(|last| !last.is_quiet(now) || last.by == Some(by));
-        self.changed = Some(Changed { at: now, by: alone.then_some(by) });
+        self.changed = Some(LastChange { at: now, by: alone.then_some(by) });
     }
 
     fn is_over(&self, now: u64) -> bool {
@@ -108,14 +126,14 @@ impl Object {
 #[derive(Debug)]
 pub(crate) struct Grants {
     objects: HashMap<Ino, Object>,
+    /// Names that were moved, and who may show them at their new place.
+    moved: HashMap<Place, Holders>,
     sweep_at: usize,
-    /// When the last grant to a client that was alone has ended.
-    alone_until: u64,
 }
 
 impl Grants {
     pub(crate) fn new() -> Grants {
-        Grants { objects: HashMap::new(), sweep_at: SWEEP_AT, alone_until: 0 }
+        Grants { objects: HashMap::new(), moved: HashMap::new(), sweep_at: SWEEP_AT }
     }
 
     /// Grants, if possible; returns for how long, in milliseconds. `is_alone`: there is no other client.
@@ -127,18 +145,30 @@ impl Grants {
         }
         let valid_ms = if is_alone { VALID_ALONE_MS } else { VALID_MS };
         let until = now + u64::from(valid_ms) + SLACK_MS;
-        object.shown_to(session, now, until);
-        if is_alone {
-            self.alone_until = until;
-        }
+        is_shown_to(&mut object.grants, session, now, until);
         valid_ms
     }
 
-    /// A client moves what it shows into a directory: it goes on showing it there as long as it might have before. It has
-    /// to be told of changes there, whether or not it was given a grant on the directory.
-    pub(crate) fn carried(&mut self, ino: Ino, session: Session, now: u64) {
-        let until = self.alone_until.max(now + u64::from(VALID_MS) + SLACK_MS);
-        self.objects.entry(ino).or_default().shown_to(session, now, until);
+    /// A client moves a name, which it goes on showing as long as it might before. Only in a change of both directories: nobody is granted
+    /// anything on them meanwhile.
+    pub(crate) fn carried(&mut self, from: &Place, to: &Place, session: Session, now: u64) {
+        self.sweep(now);
+        let granted = self.objects.get(&from.0).and_then(|object| shown_by(&object.grants, session));
+        let until = granted.max(self.moved.get(from).and_then(|holders| shown_by(holders, session)));
+        if let Some(until) = until.filter(|until| *until > now) {
+            is_shown_to(self.moved.entry(to.clone()).or_default(), session, now, until);
+        }
+    }
+
+    /// Who has to be told of a change beside those with grants: who moved one of its names to where it is now.
+    pub(crate) fn carriers(&self, items: &[Changed], by: Session, now: u64) -> Vec<Told> {
+        let mut told = Vec::new();
+        for item in items {
+            let Changed::Entry(ino, name) = item else { continue };
+            let Some(holders) = self.moved.get(&(*ino, name.clone())) else { continue };
+            told.extend(others(holders, by, now).map(|(session, until)| Told { session, ino: *ino, until }));
+        }
+        told
     }
 
     /// A change begins; returns who has to be told of it first. Objects may be named twice.
@@ -148,8 +178,11 @@ impl Grants {
             let object = self.objects.entry(*ino).or_default();
             object.changing += 1;
             // They stay until they are answered: a second change that begins meanwhile has to wait for them too.
-            let others = object.grants.iter().filter(|(holder, until)| *holder != by && *until > now);
-            told.extend(others.map(|(session, until)| Told { session: *session, ino: *ino, until: *until }));
+            told.extend(others(&object.grants, by, now).map(|(session, until)| Told {
+                session,
+                ino: *ino,
+                until,
+            }));
         }
         told
     }
@@ -196,13 +229,21 @@ impl Grants {
             object.grants.retain(|(holder, _)| *holder != session);
             object.writers.retain(|(writer, _)| *writer != session);
         }
+        for holders in self.moved.values_mut() {
+            holders.retain(|(holder, _)| *holder != session);
+        }
     }
 
     fn sweep(&mut self, now: u64) {
-        if self.objects.len() >= self.sweep_at {
+        if self.remembered() >= self.sweep_at {
             self.objects.retain(|_, object| !object.is_over(now));
-            self.sweep_at = (self.objects.len() * 2).max(SWEEP_AT);
+            self.moved.retain(|_, holders| holders.iter().any(|(_, until)| *until > now));
+            self.sweep_at = (self.remembered() * 2).max(SWEEP_AT);
         }
+    }
+
+    fn remembered(&self) -> usize {
+        self.objects.len() + self.moved.len()
     }
 }
 

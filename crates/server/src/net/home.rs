@@ -11,7 +11,7 @@
 
 use super::earlier::Earlier;
 use super::entrusted::Locks;
-use super::grants::{ENDED_AFTER_MS, Grants, Told};
+use super::grants::{ENDED_AFTER_MS, Grants, Place, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
@@ -349,30 +349,24 @@ impl Home {
         self.grants().grant(ino, session.number, now, self.is_alone.load(SeqCst))
     }
 
-    /// A client moves names, and with them what its kernel shows of them, between directories.
-    pub(crate) fn carries(&self, directories: [Ino; 2], session: &Session) {
-        let (mut grants, now) = (self.grants(), self.now());
-        for ino in directories {
-            grants.carried(ino, session.number, now);
-        }
-    }
-
     /// Tells all other clients that may show what is going to change, and waits until none does. The change may be made
     /// as long as the result is held.
     pub(crate) fn change<'a>(&'a self, by: &Session, items: Vec<Changed>) -> Changing<'a> {
-        self.change_and_move(by, items, &[])
+        self.begin_change(by, items, &[], |_, objects| self.granted_earlier(objects, by))
     }
 
     /// The same, when directories get other places by it. A kernel keeps one place of a directory, for as long as it knows
     /// the directory and also when what it was granted is over: one that finds the directory at a new place in the
     /// middle of a rename of its own cannot give the old one up any more, and says ESTALE. So all that know it are told.
+    /// `carried`: the names that the client moves, from where to where, and with them what its kernel shows of them.
     pub(crate) fn change_and_move<'a>(
         &'a self,
         by: &Session,
         items: Vec<Changed>,
+        carried: &[(&Place, &Place)],
         moving: &[Ino],
     ) -> Changing<'a> {
-        self.begin_change(by, items, |items, objects| {
+        self.begin_change(by, items, carried, |items, objects| {
             let mut told = self.knowing(moving, items, by);
             told.extend(self.granted_earlier(objects, by));
             told
@@ -381,7 +375,7 @@ impl Home {
 
     /// The same for what goes on since before the start: then nobody else was granted anything on it.
     pub(crate) fn resume<'a>(&'a self, by: &Session, items: Vec<Changed>) -> Changing<'a> {
-        self.begin_change(by, items, |_, _| Vec::new())
+        self.begin_change(by, items, &[], |_, _| Vec::new())
     }
 
     /// `others`: who has to be told beside those with a grant.
@@ -389,18 +383,34 @@ impl Home {
         &'a self,
         by: &Session,
         items: Vec<Changed>,
+        carried: &[(&Place, &Place)],
         others: impl FnOnce(&[Changed], &[Ino]) -> Vec<Told>,
     ) -> Changing<'a> {
         let mut objects: Vec<Ino> = items.iter().map(object_of).collect();
         objects.sort_unstable();
         objects.dedup();
-        let mut told = self.grants().begin(&objects, by.number, self.now());
+        let mut told = self.granted_now(by, &objects, &items, carried);
         told.extend(others(&items, &objects));
         let changing = Changing { home: self, objects, by: by.number };
         if !told.is_empty() {
             self.tell(&told, &items);
         }
         changing
+    }
+
+    /// Other clients that may show what this server granted. From now on nobody is granted what changes.
+    fn granted_now(
+        &self,
+        by: &Session,
+        objects: &[Ino],
+        items: &[Changed],
+        carried: &[(&Place, &Place)],
+    ) -> Vec<Told> {
+        let (mut grants, now) = (self.grants(), self.now());
+        let mut told = grants.begin(objects, by.number, now);
+        told.extend(grants.carriers(items, by.number, now));
+        carried.iter().for_each(|(from, to)| grants.carried(from, to, by.number, now));
+        told
     }
 
     /// Other clients that were there before the start, as long as they may show what was granted then.

@@ -108,8 +108,11 @@ pub(crate) fn rename(
     let mut items = vec![Changed::Entry(from.0, from.1.clone()), Changed::Entry(to.0, to.1.clone())];
     items.extend([from.0, to.0].map(Changed::Attributes));
     items.extend(source.into_iter().chain(target).map(Changed::Attributes));
-    let _changing = asking.home.change_and_move(asking.session, items, &moving);
-    asking.home.carries([from.0, to.0], asking.session);
+    let carried = match mode {
+        RenameMode::Exchange => vec![(from, to), (to, from)],
+        RenameMode::Replace | RenameMode::NoReplace => vec![(from, to)],
+    };
+    let _changing = asking.home.change_and_move(asking.session, items, &carried, &moving);
     asking.changing(who).rename(who.caller(), (from.0, from.1.as_os_str()), (to.0, to.1.as_os_str()), mode)
 }
 

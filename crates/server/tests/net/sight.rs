@@ -3,7 +3,7 @@
 use crate::client::Connection;
 use crate::place::*;
 use forebay_wire::message::*;
-use forebay_wire::{Attr, Ino, OpenFlags, SetAttr};
+use forebay_wire::{Attr, Ino, OpenFlags, RenameMode, SetAttr};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
@@ -248,4 +248,45 @@ fn what_a_client_was_granted_while_it_was_alone_is_not_changed_unseen() {
         told.say_done(number);
         assert_eq!(changing.join().unwrap(), Reply::Done);
     });
+}
+
+fn renaming(from: &str, to: &str) -> MetadataRequest {
+    let place = |text| (Ino::ROOT, name(text));
+    MetadataRequest::Rename {
+        who: me(),
+        from: place(from),
+        to: place(to),
+        mode: RenameMode::Replace,
+        expected: None,
+    }
+}
+
+fn mkdir(connection: &mut Connection, text: &str) -> Attr {
+    match connection.ask(MetadataRequest::Mkdir {
+        who: me(),
+        parent: Ino::ROOT,
+        name: name(text),
+        mode: 0o755,
+    }) {
+        Reply::Attr { attr } => attr,
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A kernel that changes a name of a directory cannot forget another one meanwhile: were both told of each other's names, both
+/// would wait for the end of a grant, each time.
+#[test]
+fn who_renames_where_others_do_is_not_told_of_their_names() {
+    let place = Place::new(LONG);
+    let (mut one, mut other) = (place.metadata(1), place.metadata(2));
+    let _silent = (place.callback(1), place.callback(2));
+    mkdir(&mut one, "a");
+    mkdir(&mut other, "b");
+    let begin = Instant::now();
+    for (from, to) in [("", "."), (".", ""), ("", "."), (".", "")] {
+        assert_eq!(one.ask(renaming(&format!("a{from}"), &format!("a{to}"))), Reply::Done);
+        assert_eq!(other.ask(renaming(&format!("b{from}"), &format!("b{to}"))), Reply::Done);
+    }
+    let took = begin.elapsed();
+    assert!(took < Duration::from_millis(900), "they waited for each other: {took:?}");
 }

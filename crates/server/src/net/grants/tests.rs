@@ -212,9 +212,48 @@ fn many_objects_are_forgotten_when_their_time_is_over() {
     assert!(grants.objects.len() <= SWEEP_AT);
 }
 
+fn place(directory: u64, text: &str) -> Place {
+    (Ino(directory), Name::new(std::ffi::OsStr::new(text)).unwrap())
+}
+
+fn carriers(grants: &Grants, place: &Place, by: u64, now: u64) -> Vec<(u64, u64)> {
+    let items = [Changed::Entry(place.0, place.1.clone())];
+    grants.carriers(&items, Session(by), now).into_iter().map(|told| (told.session.0, told.until)).collect()
+}
+
 #[test]
-fn a_client_that_renames_for_ever_is_one_entry() {
+fn who_moves_what_he_was_granted_is_told_of_it_where_it_is_now() {
     let mut grants = Grants::new();
-    (0..1000).for_each(|now| grants.carried(Ino(7), Session(1), now));
-    assert_eq!(grants.objects[&Ino(7)].grants.len(), 1);
+    let (first, second, third) = (place(1, "a"), place(2, "b"), place(3, "c"));
+    assert_eq!(grants.grant(Ino(1), Session(1), 0, true), VALID_ALONE_MS);
+    grants.carried(&first, &second, Session(1), 10);
+    assert_eq!(carriers(&grants, &second, 2, 20), [(1, ENDED_AFTER_MS)]);
+    grants.carried(&second, &third, Session(1), 30);
+    assert_eq!(carriers(&grants, &third, 2, 40), [(1, ENDED_AFTER_MS)], "and moved on");
+    assert_eq!(carriers(&grants, &third, 1, 40), [], "who makes the change needs no word");
+    assert_eq!(carriers(&grants, &place(2, "other"), 2, 40), [], "other names there were not moved");
+    assert_eq!(carriers(&grants, &third, 2, ENDED_AFTER_MS), []);
+    grants.session_ended(Session(1));
+    assert_eq!(carriers(&grants, &third, 2, 40), []);
+}
+
+#[test]
+fn who_moves_what_he_was_not_granted_is_told_of_nothing() {
+    let mut grants = Grants::new();
+    grants.carried(&place(1, "a"), &place(2, "b"), Session(1), 0);
+    assert_eq!(carriers(&grants, &place(2, "b"), 2, 1), []);
+}
+
+#[test]
+fn names_that_were_moved_are_forgotten_when_their_time_is_over() {
+    let mut grants = Grants::new();
+    for now in 0..3 * SWEEP_AT as u64 {
+        grants.grant(Ino(1), Session(1), now, false);
+        grants.carried(&place(1, "a"), &place(2, &now.to_string()), Session(1), now);
+    }
+    assert!(grants.moved.len() <= SWEEP_AT);
+    for now in 0..9 {
+        grants.carried(&place(1, "a"), &place(2, "b"), Session(1), now);
+    }
+    assert_eq!(grants.moved[&place(2, "b")].len(), 1);
 }
