@@ -122,15 +122,20 @@ fn absolute(path: &Path) -> Result<Option<PathBuf>, UnmountError> {
     }
 }
 
-/// Only a mount of ours can be dead in the way meant here. statfs always goes to the serving process: attributes may
-/// still be answered from the kernel's cache after its death. "Aborted" and "cancelled" are the answers of a connection
+/// An attribute that no file has, which the serving process knows by itself: a namespace of other machines may have servers that are
+/// away.
+const ASKED: &str = "security.forebay";
+
+/// Only a mount of ours can be dead in the way meant here. A question for an extended attribute always goes to the serving process:
+/// others may still be answered from the kernel's cache after its death. "Aborted" and "cancelled" are the answers of a connection
 /// that is just being cut, which takes the kernel a moment where requests went over io_uring.
 fn is_dead(mountpoint: &Path) -> Result<bool, UnmountError> {
     let top = topmost_at(mountpoint).map_err(|source| UnmountError::Table { source })?;
     if top.is_none_or(|entry| entry.fs_type != format!("fuse.{SUBTYPE}")) {
         return Ok(false);
     }
-    Ok(matches!(rustix::fs::statfs(mountpoint), Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)))
+    let asked = rustix::fs::getxattr(mountpoint, ASKED, &mut [0; 0][..]);
+    Ok(matches!(asked, Err(Errno::NOTCONN | Errno::CONNABORTED | Errno::CANCELED)))
 }
 
 fn detach(mountpoint: &Path) -> Result<(), UnmountError> {

@@ -257,6 +257,17 @@ fn a_short_fault_of_the_network_is_waited_for() {
 }
 
 #[test]
+fn a_mount_is_taken_away_while_its_home_server_is_away() {
+    let mut deployment = Deployment::start(Shape { clients: 1, ..Shape::default() });
+    deployment.kill_server(0);
+    let point = deployment.mount_point(0);
+    let mut unmount = deployment.forebay(&["umount", point.to_str().expect("plain path")]);
+    let host = deployment.client(0);
+    host.success(&mut unmount, Duration::from_secs(20)).unwrap_or_else(|error| panic!("{error}"));
+    assert_eq!(host.mounted_at(&point), None);
+}
+
+#[test]
 fn a_server_that_stays_away_is_an_error_until_it_is_back() {
     let mut deployment = Deployment::start(Shape { clients: 1, final_s: 3, ..Shape::default() });
     let data = Random::new(7).bytes(1_000_000);
