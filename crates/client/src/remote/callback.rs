@@ -85,7 +85,8 @@ fn carry_out(request: CallbackRequest, home: &Home, observer: &Observer) -> Resu
                 home.showings.await_earlier(*ino);
             }
             if let Some(notices) = observer.get() {
-                items.iter().for_each(|item| tell(&*notices, item));
+                let to_tell = items.iter().filter(|item| may_be_shown(home, item));
+                to_tell.for_each(|item| tell(&*notices, item));
             }
         }
         CallbackRequest::LockGranted { wait } => answer(home, wait, Ok(())),
@@ -96,6 +97,13 @@ fn carry_out(request: CallbackRequest, home: &Home, observer: &Observer) -> Resu
         }
     }
     Ok(())
+}
+
+/// Whether somebody may show what changes. The place of a directory is kept for as long as the directory is known, and not only as long
+/// as it may be shown.
+fn may_be_shown(home: &Home, item: &Changed) -> bool {
+    let Changed::Entry(parent, name) = item else { return true };
+    home.validity.shows_names_of(*parent) || home.held.may_be_directory(*parent, name)
 }
 
 fn answer(home: &Home, wait: WaitId, answer: forebay_wire::Result<()>) {

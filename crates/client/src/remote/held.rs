@@ -10,7 +10,7 @@
 
 use forebay_wire::message::{Claim, Closed, Credentials, Forgotten, Item, Name};
 use forebay_wire::{
-    Attr, Ino, LockFamily, LockOwner, LockRange, LockRequest, LockScope, OpenFlags, Placement,
+    Attr, FileKind, Ino, LockFamily, LockOwner, LockRange, LockRequest, LockScope, OpenFlags, Placement,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ops::Bound;
@@ -32,6 +32,7 @@ struct Reference {
     writers: u64,
     written: Option<Instant>,
     generation: u64,
+    is_directory: bool,
     place: Option<(Ino, Name)>,
 }
 
@@ -101,6 +102,7 @@ impl Held {
         let reference = inner.references.entry(attr.ino).or_default();
         reference.count += 1;
         reference.generation = attr.generation;
+        reference.is_directory = attr.kind == FileKind::Directory;
         let is_same = reference.place.as_ref().is_some_and(|(at, known)| *at == parent && known == name);
         if !is_same {
             inner.move_to(attr.ino, Some((parent, name.clone())));
@@ -181,6 +183,15 @@ impl Held {
     /// The object that a name was last seen to stand for.
     pub(crate) fn known(&self, parent: Ino, name: &Name) -> Option<Ino> {
         self.lock().names.get(&(parent, name.clone())).copied()
+    }
+
+    /// The name was last seen to stand for a directory, or something is being moved to it or from it.
+    pub(crate) fn may_be_directory(&self, parent: Ino, name: &Name) -> bool {
+        let inner = self.lock();
+        let is_it = |place: &(Ino, Name)| place.0 == parent && place.1 == *name;
+        let ino = inner.names.get(&(parent, name.clone()));
+        ino.and_then(|ino| inner.references.get(ino)).is_some_and(|reference| reference.is_directory)
+            || inner.moving.iter().any(|(from, to)| is_it(from) || is_it(to))
     }
 
     /// A name stands for nothing any more.

@@ -267,6 +267,7 @@ impl MetadataService for RemoteMetadata {
             self.home.fresh.forget(replaced);
         }
         let _moving = self.home.held.moving(&from, &to);
+        self.home.validity.names_move([from.0, to.0]);
         let request =
             MetadataRequest::Rename { who: self.who(by), from: from.clone(), to: to.clone(), mode, expected };
         self.home.order(&request)?;

@@ -152,3 +152,25 @@ fn what_is_looked_up_before_it_is_asked_for_is_shown_as_it_is_then() {
     assert_eq!(look(52), Err(FsError::NotFound), "removed by another");
     a.release(opened.handle).unwrap();
 }
+
+/// A kernel that is making a name in a directory cannot forget another one there meanwhile: two that make their first names at the same
+/// time would both wait for the end of what they were granted.
+#[test]
+fn who_shows_no_name_of_a_directory_is_not_told_of_its_names() {
+    let served = Served::new(Shape::striped());
+    let (here, there) = (served.attach(), served.attach());
+    let (a, b) = (volume(&here), volume(&there));
+    let heard = Arc::new(Heard::default());
+    here.set_notices(heard.clone());
+    let directory = a.mkdir(me(), Ino::ROOT, OsStr::new("directory"), 0o755).unwrap().ino;
+    b.lookup(me(), Ino::ROOT, OsStr::new("directory")).unwrap();
+    for round in 0..3 {
+        let (own, other) = (format!("own {round}"), format!("other {round}"));
+        assert_eq!(a.lookup(me(), directory, OsStr::new(&own)), Err(FsError::NotFound));
+        b.mknod(me(), directory, OsStr::new(&other), 0o100_644, 0).unwrap();
+        assert!(a.lookup(me(), directory, OsStr::new(&other)).is_ok());
+    }
+    let told = std::mem::take(&mut *heard.0.lock().unwrap());
+    assert!(told.contains(&format!("attributes {}", directory.0)), "{told:?}");
+    assert!(!told.iter().any(|told| told.starts_with("name")), "{told:?}");
+}

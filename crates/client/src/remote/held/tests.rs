@@ -1,6 +1,6 @@
 use super::*;
 use crate::remote::samples;
-use forebay_wire::{FileKind, LockKind};
+use forebay_wire::LockKind;
 use std::ffi::OsStr;
 
 const LIFE: Life = Life { boot: 1, incarnation: 1 };
@@ -30,6 +30,20 @@ fn told(held: &Held) -> Vec<(u64, u64)> {
     let mut told: Vec<_> = items.into_iter().map(|item| (item.ino.0, item.count)).collect();
     told.sort_unstable();
     told
+}
+
+#[test]
+fn the_place_of_a_directory_is_known_until_it_is_seen_elsewhere() {
+    let held = Held::default();
+    let is_it = |at: &str| held.may_be_directory(Ino(1), &name(at));
+    refer(&held, 5, 1, "directory");
+    held.refer(&samples::attr(6), Ino(1), &name("file"));
+    assert!(is_it("directory") && !is_it("file") && !is_it("other"));
+    let moving = held.moving(&(Ino(1), name("file")), &(Ino(1), name("other")));
+    assert!(is_it("file") && is_it("other"), "until it is known what was moved");
+    drop(moving);
+    refer(&held, 5, 1, "moved");
+    assert!(is_it("moved") && !is_it("directory") && !is_it("other"));
 }
 
 #[test]
