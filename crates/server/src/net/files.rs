@@ -83,7 +83,7 @@ pub(crate) fn give_open(
     flags: OpenFlags,
     stub: Option<Arc<dyn Stub>>,
 ) -> Result<Opened> {
-    let attr = asking.found(asking.home.grant(parent, asking.session), attr)?;
+    let attr = asking.found(asking.home.grant_names(parent, asking.session), attr)?;
     let stub = match stub {
         Some(stub) => stub,
         None => asking.tree().open(who.caller(), attr.ino, flags)?,

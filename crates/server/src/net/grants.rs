@@ -62,6 +62,8 @@ pub(crate) struct Told {
 struct Object {
     /// Until when whose grant lasts.
     grants: Holders,
+    /// Names of it were shown: who was told that its attributes change goes on showing those.
+    shows_names: bool,
     /// Changes under way.
     changing: u32,
     /// The last change.
@@ -149,6 +151,11 @@ impl Grants {
         valid_ms
     }
 
+    /// What was granted last may be used to show names of a directory.
+    pub(crate) fn names_are_shown(&mut self, directory: Ino) {
+        self.objects.entry(directory).or_default().shows_names = true;
+    }
+
     /// A client moves a name, which it goes on showing as long as it might before. Only in a change of both directories: nobody is granted
     /// anything on them meanwhile.
     pub(crate) fn carried(&mut self, from: &Place, to: &Place, session: Session, now: u64) {
@@ -187,9 +194,9 @@ impl Grants {
         told
     }
 
-    /// A client was told of a change and has answered: it shows nothing of the object any more.
+    /// A client was told of a change and has answered: it shows nothing of the object any more, but names.
     pub(crate) fn answered(&mut self, told: Told) {
-        if let Some(object) = self.objects.get_mut(&told.ino) {
+        if let Some(object) = self.objects.get_mut(&told.ino).filter(|object| !object.shows_names) {
             object.grants.retain(|(holder, until)| *holder != told.session || *until > told.until);
         }
     }

@@ -342,11 +342,25 @@ impl Home {
     /// could not be told of a change at once: then every change would have to wait for the end of the grant. Nor while somebody
     /// is awaited after a start: he may have a file open for writing that is not known yet.
     pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
+        self.grant_with(ino, session, |_| ())
+    }
+
+    /// The same for a directory of which a name is going to be shown.
+    pub(crate) fn grant_names(&self, directory: Ino, session: &Session) -> u32 {
+        self.grant_with(directory, session, |grants| grants.names_are_shown(directory))
+    }
+
+    fn grant_with(&self, ino: Ino, session: &Session, if_granted: impl FnOnce(&mut Grants)) -> u32 {
         if !session.outbox.is_prompt() || !self.recovery.is_over() {
             return 0;
         }
         let now = self.now();
-        self.grants().grant(ino, session.number, now, self.is_alone.load(SeqCst))
+        let mut grants = self.grants();
+        let valid_ms = grants.grant(ino, session.number, now, self.is_alone.load(SeqCst));
+        if valid_ms > 0 {
+            if_granted(&mut grants);
+        }
+        valid_ms
     }
 
     /// Tells all other clients that may show what is going to change, and waits until none does. The change may be made

@@ -8,7 +8,7 @@ use forebay_wire::{Attr, FileKind, FsError, Ino, MetadataService, NewObject, Ren
 use std::path::Path;
 
 pub(crate) fn lookup(asking: &Asking<'_>, who: &Credentials, parent: Ino, name: &Name) -> Result<Attr> {
-    let valid_ms = asking.home.grant(parent, asking.session);
+    let valid_ms = asking.home.grant_names(parent, asking.session);
     let attr = asking.guard(who).lookup(who.caller(), parent, name.as_os_str())?;
     asking.found(valid_ms, attr)
 }
@@ -129,7 +129,7 @@ fn made(
     let changing = change_name(asking, parent, name, objects);
     let attr = settled(asking, who, parent, name, make(), is_ours)?;
     drop(changing);
-    asking.found(asking.home.grant(parent, asking.session), attr)
+    asking.found(asking.home.grant_names(parent, asking.session), attr)
 }
 
 /// What a repeated request made before, if that can be known; else the outcome as it is.

@@ -25,7 +25,7 @@ pub(crate) fn answer(asking: &Asking<'_>, request: &MetadataRequest, values: Val
         | R::Symlink { parent, name, .. }
         | R::Link { parent, name, .. } => {
             let attr = made(asking, *parent, name, first)?;
-            attr_answer(asking.found(asking.home.grant(*parent, asking.session), attr)?)
+            attr_answer(asking.found(asking.home.grant_names(*parent, asking.session), attr)?)
         }
         R::SetAttr { ino, .. } => {
             let valid_ms = asking.home.grant(*ino, asking.session);

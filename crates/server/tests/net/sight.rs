@@ -290,3 +290,24 @@ fn who_renames_where_others_do_is_not_told_of_their_names() {
     let took = begin.elapsed();
     assert!(took < Duration::from_millis(900), "they waited for each other: {took:?}");
 }
+
+#[test]
+fn who_was_told_of_a_directory_is_told_of_its_names_still() {
+    let place = place_with_directory();
+    let (mut shows, mut told) = (place.metadata(1), place.callback(1));
+    let mut changes = place.metadata(2);
+    lookup(&mut changes, "d");
+    granted(&mut shows, "d");
+    std::thread::scope(|scope| {
+        let removed = MetadataRequest::Rmdir { who: me(), parent: Ino::ROOT, name: name("d") };
+        let changing = scope.spawn(|| (changes.ask(chmod(Ino::ROOT, 0o711)), changes.ask(removed)));
+        let (number, message) = told.hear().unwrap();
+        assert_eq!(message, CallbackRequest::Invalidate { items: vec![Changed::Attributes(Ino::ROOT)] });
+        told.say_done(number);
+        let (number, message) = told.hear().unwrap();
+        let CallbackRequest::Invalidate { items } = message else { panic!("{message:?}") };
+        assert!(items.contains(&Changed::Entry(Ino::ROOT, name("d"))), "{items:?}");
+        told.say_done(number);
+        assert_eq!(changing.join().unwrap().1, Reply::Done);
+    });
+}
