@@ -56,6 +56,8 @@ pub(crate) struct Told {
     pub(crate) ino: Ino,
     /// When the grant has ended anyway.
     pub(crate) until: u64,
+    /// It may show what was; otherwise it is better told, but need not be waited for if it cannot answer.
+    pub(crate) must: bool,
 }
 
 #[derive(Debug, Default)]
@@ -173,7 +175,12 @@ impl Grants {
         for item in items {
             let Changed::Entry(ino, name) = item else { continue };
             let Some(holders) = self.moved.get(&(*ino, name.clone())) else { continue };
-            told.extend(others(holders, by, now).map(|(session, until)| Told { session, ino: *ino, until }));
+            told.extend(others(holders, by, now).map(|(session, until)| Told {
+                session,
+                ino: *ino,
+                until,
+                must: true,
+            }));
         }
         told
     }
@@ -189,6 +196,7 @@ impl Grants {
                 session,
                 ino: *ino,
                 until,
+                must: true,
             }));
         }
         told

@@ -15,6 +15,7 @@ use super::grants::{ENDED_AFTER_MS, Grants, Place, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
+use super::telling::Tellings;
 use crate::deeds::{Deed, Deeds, SessionDeeds};
 use crate::locks::{self, LockLimits};
 use forebay_wire::message::{CallbackRequest, Changed, Once, Reply, SessionId};
@@ -85,6 +86,7 @@ pub(crate) struct Home {
     /// Locks that were entrusted to a session are its no more.
     pub(super) returned: Condvar,
     lock_requests: AtomicU64,
+    tellings: Tellings,
     epoch: Instant,
     is_closing: AtomicBool,
     /// There is one session, or none.
@@ -113,6 +115,7 @@ impl Home {
             locks: Mutex::new(Locks::new(terms.locks)),
             returned: Condvar::new(),
             lock_requests: AtomicU64::new(NOT_WAITING),
+            tellings: Tellings::default(),
             epoch,
             is_closing: AtomicBool::new(false),
             is_alone: AtomicBool::new(true),
@@ -407,7 +410,7 @@ impl Home {
         told.extend(others(&items, &objects));
         let changing = Changing { home: self, objects, by: by.number };
         if !told.is_empty() {
-            self.tell(&told, &items);
+            self.tell(by.number, &told, &items);
         }
         changing
     }
@@ -429,7 +432,7 @@ impl Home {
 
     /// Other clients that were there before the start, as long as they may show what was granted then.
     fn granted_earlier(&self, objects: &[Ino], by: &Session) -> Vec<Told> {
-        let told = |session| move |ino: &Ino| Told { session, ino: *ino, until: ENDED_AFTER_MS };
+        let told = |session| move |ino: &Ino| Told { session, ino: *ino, until: ENDED_AFTER_MS, must: true };
         let others = self.earlier.others(by.id).into_iter();
         others.flat_map(|session| objects.iter().map(told(session))).collect()
     }
@@ -445,11 +448,16 @@ impl Home {
             other.number != by.number && other.outbox.is_prompt() && knows()
         });
         let parents = || items.iter().filter(|item| matches!(item, Changed::Entry(..))).map(object_of);
-        let told = |other: Arc<Session>| parents().map(move |ino| Told { session: other.number, ino, until });
+        let told = |other: Arc<Session>| {
+            parents().map(move |ino| Told { session: other.number, ino, until, must: false })
+        };
         others.flat_map(told).collect()
     }
 
-    fn tell(&self, told: &[Told], items: &[Changed]) {
+    fn tell(&self, by: locks::Session, told: &[Told], items: &[Changed]) {
+        let names = items.iter().filter(|item| matches!(item, Changed::Entry(..)));
+        let sessions = told.iter().map(|told| told.session).collect();
+        let waits = self.tellings.begin(by, sessions, names.map(object_of).collect());
         let mut by_session: BTreeMap<locks::Session, Vec<Told>> = BTreeMap::new();
         told.iter().for_each(|told| by_session.entry(told.session).or_default().push(*told));
         let mut waited = Vec::new();
@@ -461,7 +469,9 @@ impl Home {
             waited.push((session, told, ticket));
         }
         for (session, told, ticket) in waited {
-            let until = told.iter().map(|told| told.until).max().unwrap_or(0);
+            let is_stuck = waits.stuck.contains(&session.number);
+            let awaited = told.iter().filter(|told| told.must || !is_stuck);
+            let until = awaited.map(|told| told.until).max().unwrap_or(0);
             let deadline = self.epoch + Duration::from_millis(until);
             let answered = match ticket {
                 Some(ticket) => session.outbox.answered_by(ticket, deadline),

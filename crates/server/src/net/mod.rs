@@ -44,6 +44,7 @@ mod settle;
 mod shares;
 mod slots;
 mod stream;
+mod telling;
 
 pub use hosted::{HostError, HostedNamespace, HostedTree, Maker, Secrets};
 pub use listener::ListenError;

@@ -311,3 +311,27 @@ fn who_was_told_of_a_directory_is_told_of_its_names_still() {
         assert_eq!(changing.join().unwrap().1, Reply::Done);
     });
 }
+
+/// Both hold the lock of the directory that the other one's notice needs; who comes second cannot be waited for by the first.
+#[test]
+fn two_that_move_known_directories_at_once_do_not_wait_for_each_other() {
+    let place = Place::new(LONG);
+    let (mut one, mut other) = (place.metadata(1), place.metadata(2));
+    let (mut told, _silent) = (place.callback(2), place.callback(1));
+    for text in ["a", "b"] {
+        mkdir(&mut one, text);
+        lookup(&mut other, text);
+    }
+    // What was granted is over.
+    std::thread::sleep(Duration::from_millis(1200));
+    std::thread::scope(|scope| {
+        let first = scope.spawn(|| one.ask(renaming("a", "a.")));
+        let (number, _) = told.hear().unwrap();
+        let begin = Instant::now();
+        assert_eq!(other.ask(renaming("b", "b.")), Reply::Done);
+        let took = begin.elapsed();
+        assert!(took < Duration::from_millis(600), "it waited for who waits for it: {took:?}");
+        told.say_done(number);
+        assert_eq!(first.join().unwrap(), Reply::Done);
+    });
+}
