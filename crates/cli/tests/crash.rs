@@ -168,7 +168,7 @@ fn killed_when_the_script_left_something_running(uid: u32, options: &[&str]) {
     let place = Place::new(uid);
     let script = "#!/bin/bash\n#DW jobdw capacity=64MiB access_mode=striped type=scratch\n\
         #DW stage_out type=file source=$DW_JOB_STRIPED/result destination=@PFS@/result\n\
-        ( while echo x >> $DW_JOB_STRIPED/result; do sleep 0.01; done ) > /dev/null 2>&1 &\n\
+        ( while :; do echo x >> $DW_JOB_STRIPED/result; sleep 0.01; done ) > /dev/null 2>&1 &\n\
         while ! test -s $DW_JOB_STRIPED/result; do sleep 0.01; done\n\
         echo $! > @PFS@/left.new && mv @PFS@/left.new @PFS@/left\n\
         while ! test -e @PFS@/end; do sleep 0.01; done\n";
