@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// How an unmount went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,20 +44,47 @@ impl Target {
         if !self.is_there()? || (!is_connected && !is_dead(&self.mountpoint)?) {
             return Ok(Removal::GoneBefore);
         }
-        match &self.way {
-            Way::Syscall => remove_by_syscall(&self.mountpoint),
-            Way::Helper(helper) => self.remove_by_helper(helper),
+        match self.remove_unused()? {
+            Some(removal) => Ok(removal),
+            None => self.detach().map(|()| Removal::Detached),
         }
     }
 
-    fn remove_by_helper(&self, helper: &Path) -> Result<Removal, UnmountError> {
+    /// Takes it away unless it is in use for longer than a moment.
+    fn remove_unused(&self) -> Result<Option<Removal>, UnmountError> {
+        let end = Instant::now() + IN_USE_WAIT;
+        loop {
+            let removed = match &self.way {
+                Way::Syscall => remove_by_syscall(&self.mountpoint)?,
+                Way::Helper(helper) => self.remove_by_helper(helper)?,
+            };
+            if removed.is_some() || Instant::now() >= end {
+                return Ok(removed);
+            }
+            std::thread::sleep(IN_USE_PAUSE);
+            // Somebody may have put another mount there.
+            if !self.is_there()? {
+                return Ok(Some(Removal::GoneBefore));
+            }
+        }
+    }
+
+    fn remove_by_helper(&self, helper: &Path) -> Result<Option<Removal>, UnmountError> {
         if unmount_by_helper(helper, &self.mountpoint, false).is_ok() {
-            return Ok(Removal::Removed);
+            return Ok(Some(Removal::Removed));
         }
-        if !self.is_there()? {
-            return Ok(Removal::GoneBefore);
+        // It does not say why it failed.
+        Ok(if self.is_there()? { None } else { Some(Removal::GoneBefore) })
+    }
+
+    fn detach(&self) -> Result<(), UnmountError> {
+        match &self.way {
+            Way::Syscall => {
+                rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
+                    .map_err(|error| failed(&self.mountpoint, error))
+            }
+            Way::Helper(helper) => unmount_by_helper(helper, &self.mountpoint, true),
         }
-        unmount_by_helper(helper, &self.mountpoint, true).map(|()| Removal::Detached)
     }
 }
 
@@ -71,16 +99,22 @@ pub(crate) enum Removal {
     Detached,
 }
 
-fn remove_by_syscall(path: &Path) -> Result<Removal, UnmountError> {
-    let failed = |error: Errno| UnmountError::Unmount { path: path.into(), source: error.into() };
+/// Who uses a mount for a moment only is waited for so long: a process that is being started has open what its parent has, until
+/// it runs its program.
+const IN_USE_WAIT: Duration = Duration::from_millis(200);
+const IN_USE_PAUSE: Duration = Duration::from_millis(2);
+
+fn failed(path: &Path, error: Errno) -> UnmountError {
+    UnmountError::Unmount { path: path.into(), source: error.into() }
+}
+
+/// `None`: it is in use.
+fn remove_by_syscall(path: &Path) -> Result<Option<Removal>, UnmountError> {
     match rustix::mount::unmount(path, UnmountFlags::NOFOLLOW) {
-        Ok(()) => Ok(Removal::Removed),
-        Err(Errno::INVAL) => Ok(Removal::GoneBefore), // no longer a mount point
-        Err(Errno::BUSY) => {
-            let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-            rustix::mount::unmount(path, flags).map(|()| Removal::Detached).map_err(failed)
-        }
-        Err(error) => Err(failed(error)),
+        Ok(()) => Ok(Some(Removal::Removed)),
+        Err(Errno::INVAL) => Ok(Some(Removal::GoneBefore)), // no longer a mount point
+        Err(Errno::BUSY) => Ok(None),
+        Err(error) => Err(failed(path, error)),
     }
 }
 
@@ -147,6 +181,6 @@ fn detach(mountpoint: &Path) -> Result<(), UnmountError> {
                 || UnmountError::Helper { path: mountpoint.into(), source: io::ErrorKind::NotFound.into() };
             unmount_by_helper(&find_helper().ok_or_else(missing)?, mountpoint, true)
         }
-        Err(error) => Err(UnmountError::Unmount { path: mountpoint.into(), source: error.into() }),
+        Err(error) => Err(failed(mountpoint, error)),
     }
 }

@@ -13,6 +13,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 use support::xfs::{XfsImage, tree};
 use support::{Place, Server, User};
 use tempfile::TempDir;
@@ -72,6 +73,21 @@ fn writes_reach_the_backing_file_without_passing_the_volume() {
 
     drop(file);
     assert_eq!(own.mounted.take().unwrap().unmount().unwrap(), Unmount::Clean);
+}
+
+/// As a process does that is being started by another thread, until it runs its program.
+#[test]
+fn who_uses_a_mount_for_a_moment_only_does_not_keep_it() {
+    let image = XfsImage::new("320M");
+    let mut own = Own::new(&image, SpaceRule::Hard);
+    let file = File::create(own.path("file")).unwrap();
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            std::thread::sleep(Duration::from_millis(20));
+            drop(file);
+        });
+        assert_eq!(own.mounted.take().unwrap().unmount().unwrap(), Unmount::Clean);
+    });
 }
 
 #[test]
