@@ -30,7 +30,6 @@ pub fn mark(token: &str, state: &Path) -> [(String, OsString); 2] {
 #[derive(Debug)]
 pub struct Forsaken {
     group: ScriptGroup,
-    number: u32,
     /// The script itself still runs.
     pub leads: bool,
 }
@@ -38,21 +37,20 @@ pub struct Forsaken {
 impl Forsaken {
     /// What still runs of the script whose process was `leader`; `None` when nothing does.
     pub fn find(leader: ProcessId, mark: &[(String, OsString)]) -> io::Result<Option<Forsaken>> {
-        let number = leader.pid;
-        let Some(group) = i32::try_from(number).ok().and_then(Pid::from_raw) else { return Ok(None) };
-        let now = ProcessId::of(number)?;
+        let Some(group) = i32::try_from(leader.pid).ok().and_then(Pid::from_raw) else { return Ok(None) };
+        let now = ProcessId::of(leader.pid)?;
         let is_ours = match now {
             Some(process) => process == leader,
-            None => living_of_group(number)?.into_iter().any(|pid| has(pid, mark)),
+            None => living_of_group(leader.pid)?.into_iter().any(|pid| has(pid, mark)),
         };
         let leads = now.is_some();
-        Ok(is_ours.then_some(Forsaken { group: ScriptGroup::numbered(group), number, leads }))
+        Ok(is_ours.then_some(Forsaken { group: ScriptGroup::numbered(group), leads }))
     }
 
     /// Ends all of it, with SIGKILL after `wait`. `false`: something still runs.
     pub fn end(&self, wait: Duration) -> bool {
         // Who is dead and not awaited by its parent runs nothing. What cannot be looked at counts as living.
-        self.group.end(wait, || living_of_group(self.number).is_ok_and(|left| left.is_empty()))
+        self.group.end(wait, || living_of_group(self.group.number()).is_ok_and(|left| left.is_empty()))
     }
 }
 

@@ -107,6 +107,11 @@ impl ScriptGroup {
         ScriptGroup(number)
     }
 
+    /// Its number.
+    pub fn number(self) -> u32 {
+        self.0.as_raw_pid().unsigned_abs()
+    }
+
     /// Asks the group to end, with SIGTERM as Slurm does, whatever signal forebay itself got: a shell that gets SIGINT
     /// while it starts a command may swallow it. A stopped group is woken to hear it.
     pub fn terminate(self) {
