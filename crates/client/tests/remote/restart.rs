@@ -4,6 +4,7 @@ use super::instance::{Served, volume};
 use super::lockstep::lockstep;
 use super::support::*;
 use forebay_client::remote::Attached;
+use forebay_wire::message::MetadataRequest;
 use forebay_wire::*;
 use std::ffi::OsStr;
 use std::time::{Duration, Instant};
@@ -132,15 +133,11 @@ fn locks_are_kept_over_a_restart_and_nobody_gets_them_meanwhile() {
     let _ = opened;
 }
 
-/// Kinds of requests ([`forebay_wire::message::MetadataRequest`]).
-const SET_LOCK: u16 = 0x0125;
-const UNLOCK: u16 = 0x0126;
-
 /// What a client does about a lock while the home is started anew; the answer of the earlier one comes when the next one has given the
-/// lock to another client, if it has none. `asks`: the kind of its request.
+/// lock to another client, if it has none. `asks`: the request that it makes of it.
 fn answered_late(
     act: impl FnOnce(&Attached, &LockRequest) -> Result<()> + Send,
-    asks: u16,
+    asks: impl Fn(&LockRequest) -> MetadataRequest,
     is_held_before: bool,
 ) -> Late {
     let mut served = Served::with(Shape::inline(), 0, Duration::from_secs(20));
@@ -159,8 +156,8 @@ fn answered_late(
     let (here, there) = (&here, &there);
     std::thread::scope(|scope| {
         let acting = scope.spawn(move || act(here, &request));
-        let begun = Instant::now();
-        while !served.proxies[0].holds_answer_to(asks) {
+        let (begun, kind) = (Instant::now(), asks(&request).kind());
+        while !served.proxies[0].holds_answer_to(kind) {
             assert!(begun.elapsed() < Duration::from_secs(30), "it is not answered");
             std::thread::yield_now();
         }
@@ -184,7 +181,9 @@ struct Late {
 #[test]
 fn a_lock_that_a_home_gave_which_is_gone_since_is_nobodys() {
     let lock = |here: &Attached, request: &LockRequest| here.locks.lock(request, None);
-    let late = answered_late(lock, SET_LOCK, false);
+    let asks =
+        |request: &LockRequest| MetadataRequest::SetLock { request: *request, wait: None, reclaim: false };
+    let late = answered_late(lock, asks, false);
     assert_eq!((late.elsewhere, late.acted), (Ok(()), Err(FsError::WouldBlock)));
 }
 
@@ -193,7 +192,11 @@ fn a_lock_that_was_given_up_at_a_home_which_is_gone_since_is_given_up_at_the_nex
     let unlock = |here: &Attached, request: &LockRequest| {
         here.locks.unlock(request.file, request.owner, request.scope)
     };
-    let late = answered_late(unlock, UNLOCK, true);
+    let asks = |request: &LockRequest| {
+        let LockRequest { file: ino, owner, scope, .. } = *request;
+        MetadataRequest::Unlock { ino, owner, scope }
+    };
+    let late = answered_late(unlock, asks, true);
     assert_eq!((late.elsewhere, late.acted, late.afterwards), (Err(FsError::WouldBlock), Ok(()), Ok(())));
 }
 
