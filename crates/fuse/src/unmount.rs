@@ -80,8 +80,7 @@ impl Target {
     fn detach(&self) -> Result<(), UnmountError> {
         match &self.way {
             Way::Syscall => {
-                rustix::mount::unmount(&self.mountpoint, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
-                    .map_err(|error| failed(&self.mountpoint, error))
+                detach_by_syscall(&self.mountpoint).map_err(|error| failed(&self.mountpoint, error))
             }
             Way::Helper(helper) => unmount_by_helper(helper, &self.mountpoint, true),
         }
@@ -116,6 +115,10 @@ fn remove_by_syscall(path: &Path) -> Result<Option<Removal>, UnmountError> {
         Err(Errno::BUSY) => Ok(None),
         Err(error) => Err(failed(path, error)),
     }
+}
+
+fn detach_by_syscall(path: &Path) -> Result<(), Errno> {
+    rustix::mount::unmount(path, UnmountFlags::DETACH | UnmountFlags::NOFOLLOW)
 }
 
 /// Dead mounts on one path that are removed in one call; more than one appears only when a program mounts again over
@@ -173,8 +176,7 @@ fn is_dead(mountpoint: &Path) -> Result<bool, UnmountError> {
 }
 
 fn detach(mountpoint: &Path) -> Result<(), UnmountError> {
-    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-    match rustix::mount::unmount(mountpoint, flags) {
+    match detach_by_syscall(mountpoint) {
         Ok(()) | Err(Errno::INVAL) => Ok(()),
         Err(Errno::PERM) => {
             let missing =
