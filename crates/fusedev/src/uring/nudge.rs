@@ -7,7 +7,6 @@
 
 use crate::abi::{notification, opcode};
 use crate::record::Record;
-use crate::request::glance;
 use crate::transport::{out_header, write_message};
 use rustix::io::Errno;
 use std::os::fd::OwnedFd;
@@ -30,7 +29,7 @@ pub(super) fn nudge(device: &OwnedFd, file: u64) -> Result<(), Errno> {
     }
 }
 
-/// It is this request.
-pub(super) fn is_nudge(header: &[u8]) -> bool {
-    glance::operation(header) == Some(opcode::NOTIFY_REPLY)
+/// The operation is that of this request.
+pub(super) fn is_nudge(operation: Option<u32>) -> bool {
+    operation == Some(opcode::NOTIFY_REPLY)
 }

@@ -87,7 +87,7 @@ pub(crate) fn serve(
         }
         match begun {
             // Both are noted for below, which cannot fail.
-            _ if is_nudge(header) => _ = slot.answer(unique, &[], &[]),
+            _ if is_nudge(operation) => _ = slot.answer(unique, &[], &[]),
             Begun::Refused => _ = slot.refuse(unique, Errno::NOLCK),
             _ => one(&dispatch, &mut lane),
         }
