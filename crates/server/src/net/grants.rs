@@ -90,8 +90,10 @@ fn is_shown_to(holders: &mut Holders, session: Session, now: u64, until: u64) {
     holders.push((session, until));
 }
 
-fn others(holders: &Holders, by: Session, now: u64) -> impl Iterator<Item = (Session, u64)> {
-    holders.iter().copied().filter(move |(holder, until)| *holder != by && *until > now)
+/// The others who may show it, as they have to be told of a change.
+fn others(holders: &Holders, ino: Ino, by: Session, now: u64) -> impl Iterator<Item = Told> {
+    let others = holders.iter().filter(move |(holder, until)| *holder != by && *until > now);
+    others.map(move |(session, until)| Told { session: *session, ino, until: *until, must: true })
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -175,12 +177,7 @@ impl Grants {
         for item in items {
             let Changed::Entry(ino, name) = item else { continue };
             let Some(holders) = self.moved.get(&(*ino, name.clone())) else { continue };
-            told.extend(others(holders, by, now).map(|(session, until)| Told {
-                session,
-                ino: *ino,
-                until,
-                must: true,
-            }));
+            told.extend(others(holders, *ino, by, now));
         }
         told
     }
@@ -192,12 +189,7 @@ impl Grants {
             let object = self.objects.entry(*ino).or_default();
             object.changing += 1;
             // They stay until they are answered: a second change that begins meanwhile has to wait for them too.
-            told.extend(others(&object.grants, by, now).map(|(session, until)| Told {
-                session,
-                ino: *ino,
-                until,
-                must: true,
-            }));
+            told.extend(others(&object.grants, *ino, by, now));
         }
         told
     }

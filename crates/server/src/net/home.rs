@@ -447,17 +447,15 @@ impl Home {
             let knows = || moving.iter().any(|ino| other.holds(*ino));
             other.number != by.number && other.outbox.is_prompt() && knows()
         });
-        let parents = || items.iter().filter(|item| matches!(item, Changed::Entry(..))).map(object_of);
         let told = |other: Arc<Session>| {
-            parents().map(move |ino| Told { session: other.number, ino, until, must: false })
+            directories_of(items).map(move |ino| Told { session: other.number, ino, until, must: false })
         };
         others.flat_map(told).collect()
     }
 
     fn tell(&self, by: locks::Session, told: &[Told], items: &[Changed]) {
-        let names = items.iter().filter(|item| matches!(item, Changed::Entry(..)));
         let sessions = told.iter().map(|told| told.session).collect();
-        let waits = self.tellings.begin(by, sessions, names.map(object_of).collect());
+        let waits = self.tellings.begin(by, sessions, directories_of(items).collect());
         let mut by_session: BTreeMap<locks::Session, Vec<Told>> = BTreeMap::new();
         told.iter().for_each(|told| by_session.entry(told.session).or_default().push(*told));
         let mut waited = Vec::new();
@@ -575,6 +573,11 @@ fn settled(sessions: &Path, hosted: &HostedTree, recovery: &Recovery) -> Result<
     let deeds = deeds.map_err(|cause| unknown_deeds(Some(sessions), cause))?;
     hosted.metadata.settle_deeds(&deeds, &listed).map_err(SessionsError::Unsettled)?;
     Ok(deeds)
+}
+
+/// The directories of the names that change.
+fn directories_of(items: &[Changed]) -> impl Iterator<Item = Ino> {
+    items.iter().filter(|item| matches!(item, Changed::Entry(..))).map(object_of)
 }
 
 fn is_name_of(item: &Changed, directory: Ino) -> bool {
