@@ -11,6 +11,8 @@
 //! The order of events of each change, and what a crash after each event leaves, stands in the module of the operation:
 //! [`create`], [`remove`], [`rename`], [`attributes`], [`stub`].
 
+#[cfg(test)]
+mod altered;
 mod annotation;
 mod attributes;
 mod bare;
@@ -36,6 +38,7 @@ mod stub;
 mod sweep;
 mod table;
 mod whereabouts;
+mod worker;
 mod xattr;
 
 use crate::deeds::Reservations;

@@ -23,12 +23,12 @@
 //! Any thread may call. Lock order: the state of a file, then what is here, which is held for memory operations only.
 
 use super::cuts::{cut_again, memories_of, shares_of};
+use super::worker::Worker;
 use forebay_model::layout::Layout;
 use forebay_wire::{DataService, FileId, Result};
 use std::collections::{BTreeMap, HashMap};
 use std::num::NonZeroU64;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// A file is synced so long after it was closed.
@@ -61,7 +61,7 @@ struct Files {
     /// Is being synced.
     at_work: Option<FileId>,
     is_over: bool,
-    thread: Option<JoinHandle<()>>,
+    thread: Worker,
 }
 
 impl Files {
@@ -140,12 +140,8 @@ impl CutFiles {
 
     /// There is a thread that syncs, made with the first file.
     fn has_thread(&self, files: &mut Files) -> bool {
-        if files.thread.is_none() && !files.is_over {
-            let inner = self.0.clone();
-            let made = std::thread::Builder::new().name("cuts".to_owned()).spawn(move || inner.work());
-            files.thread = made.ok();
-        }
-        files.thread.is_some()
+        let inner = self.0.clone();
+        !files.is_over && files.thread.is_there("cuts", move || inner.work())
     }
 
     /// It is going to be open for writing. A sync of it that is under way has ended then: it may cut the file, and what it finds
@@ -191,11 +187,10 @@ impl Drop for CutFiles {
         let thread = {
             let mut files = self.0.files();
             files.is_over = true;
-            files.thread.take()
+            std::mem::take(&mut files.thread)
         };
         self.0.changed.notify_all();
-        // A panic of it was reported by it.
-        let _ = thread.map(JoinHandle::join);
+        thread.join();
     }
 }
 

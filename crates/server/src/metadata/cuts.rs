@@ -12,6 +12,7 @@
 
 use super::Tree;
 use super::cut_files::Cut;
+use super::reach::server_of;
 use super::stub::LocalStub;
 use super::xattr::digest;
 use forebay_model::layout::{Layout, Substripe};
@@ -203,10 +204,6 @@ pub(super) fn shares_of(
     file: FileId,
     layout: &Layout,
 ) -> Result<Vec<Arc<dyn Share>>> {
-    let share = |slot| {
-        let server = data.get(layout.server(slot) as usize);
-        let server = server.ok_or(FsError::Damaged { what: "a layout names a missing fragment" })?;
-        Ok(server.share(file, layout.substripes()))
-    };
+    let share = |slot| Ok(server_of(data, layout, slot)?.share(file, layout.substripes()));
     (0..layout.stripe_count()).map(share).collect()
 }

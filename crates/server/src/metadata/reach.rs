@@ -24,6 +24,7 @@ use crate::recover::end_of;
 use forebay_model::layout::{Layout, Substripe};
 use forebay_wire::{DataService, Extent, FileId, FsError, Result, Spread, Timestamp};
 use std::collections::HashSet;
+use std::sync::Arc;
 
 /// The substripe files of a file, server by server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -170,9 +171,18 @@ impl Tree {
 
     /// The data service at a place of a file's ring of servers.
     pub(super) fn data_of(&self, layout: &Layout, slot: u32) -> Result<&dyn DataService> {
-        let server = self.data.get(layout.server(slot) as usize);
-        server.map(|server| &**server).ok_or(FsError::Damaged { what: "a layout names a missing fragment" })
+        server_of(&self.data, layout, slot)
     }
+}
+
+/// The same of these servers.
+pub(super) fn server_of<'a>(
+    data: &'a [Arc<dyn DataService>],
+    layout: &Layout,
+    slot: u32,
+) -> Result<&'a dyn DataService> {
+    let server = data.get(layout.server(slot) as usize);
+    server.map(|server| &**server).ok_or(FsError::Damaged { what: "a layout names a missing fragment" })
 }
 
 #[cfg(test)]

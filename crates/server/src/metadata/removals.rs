@@ -15,11 +15,11 @@
 //! held.
 
 use super::places::Slots;
+use super::worker::Worker;
 use crate::home::Home;
 use forebay_model::layout::Layout;
 use forebay_wire::{DataService, FileId};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How long removals are gathered.
@@ -58,7 +58,7 @@ struct Queue {
     /// Some were taken out and are being made.
     is_at_work: bool,
     is_over: bool,
-    thread: Option<JoinHandle<()>>,
+    thread: Worker,
 }
 
 struct Inner {
@@ -96,12 +96,8 @@ impl Removals {
 
     /// There is a thread for it, made with the first removal.
     fn has_thread(&self, queue: &mut Queue) -> bool {
-        if queue.thread.is_none() && !queue.is_over {
-            let inner = self.0.clone();
-            let made = std::thread::Builder::new().name("removals".to_owned()).spawn(move || inner.work());
-            queue.thread = made.ok();
-        }
-        queue.thread.is_some()
+        let inner = self.0.clone();
+        !queue.is_over && queue.thread.is_there("removals", move || inner.work())
     }
 
     /// All that were noted are made when this returns; whether there were any.
@@ -129,11 +125,10 @@ impl Drop for Removals {
         let thread = {
             let mut queue = self.0.queue();
             queue.is_over = true;
-            queue.thread.take()
+            std::mem::take(&mut queue.thread)
         };
         self.0.changed.notify_all();
-        // A panic of it was reported by it.
-        let _ = thread.map(JoinHandle::join);
+        thread.join();
         self.0.carry_out();
     }
 }

@@ -1,14 +1,15 @@
 //! A file that was cut and closed is as long as its stub says, also behind a power cut; and what that costs.
 
 use super::super::Tree;
+use super::super::altered::Altered;
 use super::super::cuts::cut_all;
 use super::super::live::OpenFile;
-use super::super::reclaim::tests::{STRIPE_BYTES, open, open_over};
+use super::super::reclaim::tests::{STRIPE_BYTES, end, ground, me, open, open_over};
 use super::*;
 use crate::node::NodeInstance;
 use forebay_wire::{
-    Caller, Extent, FallocateMode, FileKind, FragmentAccount, FragmentSpace, FsError, Ino, Listing,
-    MetadataService, NewObject, OpenFlags, Placement, SeekWhat, SetAttr, Share, Span, Stub,
+    FallocateMode, FileKind, FsError, Ino, MetadataService, NewObject, OpenFlags, Placement, SeekWhat,
+    SetAttr, Share, Span, Stub,
 };
 use std::ffi::OsStr;
 use std::ops::Range;
@@ -35,52 +36,23 @@ fn machine(of: &Elsewhere) -> MutexGuard<'_, Machine> {
     of.lock().unwrap()
 }
 
-/// A data service as if it were on another machine.
-struct Remote {
-    service: Arc<dyn DataService>,
-    machine: Elsewhere,
-}
-
 struct RemoteShare {
     share: Arc<dyn Share>,
     machine: Elsewhere,
     memory: Mutex<Option<u64>>,
 }
 
-impl DataService for Remote {
-    fn share(&self, file: FileId, substripes: u32) -> Arc<dyn Share> {
-        let share = self.service.share(file, substripes);
-        Arc::new(RemoteShare { share, machine: self.machine.clone(), memory: Mutex::default() })
-    }
-
-    fn remove(&self, file: FileId, substripes: u32) -> Result<()> {
-        self.service.remove(file, substripes)
-    }
-
-    fn blocks(&self, file: FileId, substripe: u32) -> Result<u64> {
-        self.service.blocks(file, substripe)
-    }
-
-    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
-        machine(&self.machine).extents += 1;
-        self.service.extents(file, substripes)
-    }
-
-    fn list(&self, cookie: u64) -> Result<Listing> {
-        self.service.list(cookie)
-    }
-
-    fn space(&self) -> Result<FragmentSpace> {
-        self.service.space()
-    }
-
-    fn account(&self) -> Result<FragmentAccount> {
-        self.service.account()
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.service.sync()
-    }
+/// A data service as if it were on another machine.
+fn remote(service: Arc<dyn DataService>, elsewhere: &Elsewhere) -> Arc<dyn DataService> {
+    let (asked, has) = (elsewhere.clone(), elsewhere.clone());
+    let before_extents = move || {
+        machine(&asked).extents += 1;
+        Ok(())
+    };
+    let over_share = move |share| {
+        Arc::new(RemoteShare { share, machine: has.clone(), memory: Mutex::default() }) as Arc<dyn Share>
+    };
+    Arc::new(Altered { service, before_extents: Box::new(before_extents), over_share: Box::new(over_share) })
 }
 
 impl Share for RemoteShare {
@@ -120,11 +92,6 @@ impl Share for RemoteShare {
     }
 }
 
-fn me() -> Caller {
-    let (uid, gid) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
-    Caller { uid, gid, pid: 1 }
-}
-
 /// A tree over two servers, of which the second is elsewhere, with a file that has content on both.
 struct Ground {
     tree: Arc<Tree>,
@@ -137,14 +104,8 @@ struct Ground {
 
 impl Ground {
     fn new(directory: &Path) -> Ground {
-        (0..2).for_each(|position| std::fs::create_dir(directory.join(position.to_string())).unwrap());
-        let (elsewhere, count) = (Elsewhere::default(), Mutex::new(0));
-        let over = |service| {
-            *count.lock().unwrap() += 1;
-            let is_first = *count.lock().unwrap() == 1;
-            let remote = |service| Arc::new(Remote { service, machine: elsewhere.clone() });
-            if is_first { service } else { remote(service) as Arc<dyn DataService> }
-        };
+        let elsewhere = Elsewhere::default();
+        let over = |position, service| if position == 0 { service } else { remote(service, &elsewhere) };
         let (tree, nodes) = open_over(directory, over);
         let object = NewObject { caller: me(), mode: FileKind::Regular.mode_bits() | 0o644, rdev: 0 };
         let flags = OpenFlags::READ_WRITE;
@@ -193,8 +154,7 @@ impl Ground {
     }
 
     fn end(self) {
-        drop(self.tree);
-        self.nodes.into_iter().for_each(|node| node.close().unwrap());
+        end(self.tree, self.nodes);
     }
 }
 
@@ -203,7 +163,7 @@ fn close(stub: Arc<dyn Stub>) {
 }
 
 fn on_a_ground(test: impl FnOnce(&Ground)) {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ground();
     let ground = Ground::new(directory.path());
     test(&ground);
     ground.end();
@@ -301,7 +261,7 @@ fn a_file_is_asked_for_only_as_long_as_a_cut_of_it_is_not_synced() {
 
 #[test]
 fn the_next_process_asks_for_lengths_if_a_cut_is_not_synced() {
-    let directory = tempfile::tempdir().unwrap();
+    let directory = ground();
     let ground = Ground::new(directory.path());
     let file = ground.file;
     ground.set_length(CUT);
@@ -310,8 +270,7 @@ fn the_next_process_asks_for_lengths_if_a_cut_is_not_synced() {
         let (tree, nodes) = open(directory.path());
         assert_eq!(tree.unsettled().contains(file), is_unsettled);
         tree.sweep().unwrap();
-        drop(tree);
-        nodes.into_iter().for_each(|node| node.close().unwrap());
+        end(tree, nodes);
     }
 }
 

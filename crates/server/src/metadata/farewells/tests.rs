@@ -1,5 +1,6 @@
 //! Whoever keeps an object keeps the whole tree: nothing is kept that nobody will ask for.
 
+use super::super::altered::Altered;
 use super::super::reclaim::Claim;
 use super::super::reclaim::tests::{end, ground, me, open, open_over};
 use super::super::remove::Remains;
@@ -7,8 +8,7 @@ use super::*;
 use crate::deeds::Deed;
 use crate::metadata::Tree;
 use forebay_wire::{
-    Attr, DataService, Extent, FileId, FileKind, FragmentAccount, FragmentSpace, FsError, Listing,
-    MetadataService, NewObject, OpenFlags, RenameMode, Result, Share, Stub,
+    Attr, DataService, FileKind, FsError, MetadataService, NewObject, OpenFlags, RenameMode, Stub,
 };
 use std::ffi::OsStr;
 
@@ -99,58 +99,24 @@ fn a_number_that_was_kept_before_is_not_taken_for_the_oldest() {
 type Meanwhile = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
 
 /// Runs something when it is asked how far a file reaches, and does not answer.
-struct Interrupted {
-    service: Arc<dyn DataService>,
-    meanwhile: Meanwhile,
-}
-
-impl DataService for Interrupted {
-    fn share(&self, file: FileId, substripes: u32) -> Arc<dyn Share> {
-        self.service.share(file, substripes)
-    }
-
-    fn remove(&self, file: FileId, substripes: u32) -> Result<()> {
-        self.service.remove(file, substripes)
-    }
-
-    fn blocks(&self, file: FileId, substripe: u32) -> Result<u64> {
-        self.service.blocks(file, substripe)
-    }
-
-    fn extents(&self, file: FileId, substripes: u32) -> Result<Vec<Extent>> {
-        let meanwhile = self.meanwhile.lock().unwrap().take();
-        match meanwhile {
-            Some(meanwhile) => {
-                meanwhile();
-                Err(FsError::Unreachable)
-            }
-            None => self.service.extents(file, substripes),
+fn interrupted(service: Arc<dyn DataService>, meanwhile: &Meanwhile) -> Arc<dyn DataService> {
+    let meanwhile = meanwhile.clone();
+    let before_extents = move || match meanwhile.lock().unwrap().take() {
+        Some(meanwhile) => {
+            meanwhile();
+            Err(FsError::Unreachable)
         }
-    }
-
-    fn list(&self, cookie: u64) -> Result<Listing> {
-        self.service.list(cookie)
-    }
-
-    fn space(&self) -> Result<FragmentSpace> {
-        self.service.space()
-    }
-
-    fn account(&self) -> Result<FragmentAccount> {
-        self.service.account()
-    }
-
-    fn sync(&self) -> Result<()> {
-        self.service.sync()
-    }
+        None => Ok(()),
+    };
+    let over_share = Box::new(|share| share);
+    Arc::new(Altered { service, before_extents: Box::new(before_extents), over_share })
 }
 
 #[test]
 fn a_file_that_is_replaced_while_a_lookup_of_it_fails_is_not_kept() {
     let ground = ground();
     let meanwhile = Meanwhile::default();
-    let (tree, nodes) =
-        open_over(ground.path(), |service| Arc::new(Interrupted { service, meanwhile: meanwhile.clone() }));
+    let (tree, nodes) = open_over(ground.path(), |_, service| interrupted(service, &meanwhile));
     let ((old, writer), (_, new)) = (make(&tree, "old"), make(&tree, "new"));
     drop(new);
     // Written elsewhere too, so that its length is asked for.

@@ -36,13 +36,13 @@ pub(crate) fn end(tree: Arc<Tree>, nodes: impl IntoIterator<Item = Arc<NodeInsta
 }
 
 pub(crate) fn open(directory: &Path) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
-    open_over(directory, |data| data)
+    open_over(directory, |_, data| data)
 }
 
-/// The same with something over each data service.
+/// The same with something over the data service of each position.
 pub(crate) fn open_over(
     directory: &Path,
-    over: impl Fn(Arc<dyn DataService>) -> Arc<dyn DataService>,
+    over: impl Fn(usize, Arc<dyn DataService>) -> Arc<dyn DataService>,
 ) -> (Arc<Tree>, [Arc<NodeInstance>; SERVERS as usize]) {
     let nodes = [0, 1].map(|position| {
         let root = directory.join(position.to_string());
@@ -57,8 +57,9 @@ pub(crate) fn open_over(
         substripes: Some(1),
     };
     let spec = NamespaceSpec { name: "c1".into(), layout, limits: Limits::default() };
-    let data = nodes.each_ref().map(|node| over(node.data("c1").unwrap() as Arc<dyn DataService>));
-    (nodes[0].tree(&spec, data.to_vec()).unwrap(), nodes)
+    let all = nodes.iter().enumerate();
+    let data = all.map(|(position, node)| over(position, node.data("c1").unwrap())).collect();
+    (nodes[0].tree(&spec, data).unwrap(), nodes)
 }
 
 /// Makes a file with content on both servers, closed.
