@@ -7,7 +7,7 @@ use crate::config::PoolOptions;
 use crate::doctor::command::Doctor;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use forebay_agent::Serving;
-use forebay_agent::node::IoUring;
+use forebay_agent::node::{IoUring, KeepAwake};
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -298,6 +298,10 @@ pub struct Mount {
     /// machine by this command (switch-on, as root).
     #[arg(long, value_name = "WHEN", default_value = "if-on", value_parser = io_uring)]
     pub io_uring: IoUring,
+    /// Keep the machine's processors awake while many calls are answered, as root: never, in virtual machines
+    /// (in-guests), or on every machine (always).
+    #[arg(long, value_name = "WHEN", default_value = "in-guests", value_parser = keep_awake)]
+    pub keep_awake: KeepAwake,
     /// How the process in the background is started.
     #[arg(long, hide = true, conflicts_with_all = ["background", "foreground"])]
     pub detached: bool,
@@ -308,6 +312,11 @@ pub struct Mount {
 fn io_uring(word: &str) -> Result<IoUring, String> {
     let known = IoUring::WORDS.into_iter().find(|(known, _)| *known == word);
     known.map(|(_, value)| value).ok_or_else(|| "expected never, if-on or switch-on".to_owned())
+}
+
+fn keep_awake(word: &str) -> Result<KeepAwake, String> {
+    let known = KeepAwake::WORDS.into_iter().find(|(known, _)| *known == word);
+    known.map(|(_, value)| value).ok_or_else(|| "expected never, in-guests or always".to_owned())
 }
 
 /// `forebay umount`

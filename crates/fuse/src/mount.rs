@@ -95,7 +95,8 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
     let io_uring = connection.is_over_io_uring();
     let features = Features { io_uring, ..features(&plan, options, queue_per_thread, target) };
     let adapter = Adapter::new(volume, options.cache, plan, &connection, Arc::clone(&shared));
-    let serving = Serving { threads: options.threads, queue_per_thread, name: THREAD_NAME };
+    let (threads, awake) = (options.threads, options.awake.clone());
+    let serving = Serving { threads, queue_per_thread, name: THREAD_NAME, awake };
     start(connection, adapter, serving, Arc::clone(&ended))?;
     Ok(Parts { ended, features, shared, cache })
 }

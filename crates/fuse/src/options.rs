@@ -1,5 +1,7 @@
 //! What a caller may choose about a mount.
 
+use forebay_awake::Awake;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Choices of one mount.
@@ -21,6 +23,8 @@ pub struct MountOptions {
     pub io_uring: bool,
     /// Who else changes the instance.
     pub cache: CachePolicy,
+    /// Keeps the machine's processors awake while there are many requests.
+    pub awake: Option<Arc<Awake>>,
 }
 
 impl MountOptions {
@@ -36,6 +40,7 @@ impl MountOptions {
             threads: default_threads(),
             io_uring: true,
             cache: CachePolicy::SoleOwner,
+            awake: None,
         }
     }
 }

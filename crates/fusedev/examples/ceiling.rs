@@ -6,6 +6,7 @@
 //! `ceiling DIRECTORY MIB`, as root: mounts a `file` of so many MiB at the directory, says `ready`, and serves until its
 //! standard input ends.
 
+use forebay_awake::{Awake, Idle};
 use forebay_fusedev::reply::*;
 use forebay_fusedev::request::*;
 use forebay_fusedev::*;
@@ -15,7 +16,7 @@ use std::fmt::Display;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const FILE: u64 = 2;
@@ -138,7 +139,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         max_stack_depth: 0,
     };
     let connection = Greeting::receive(device)?.agree(&agreement)?;
-    let serving = Serving { threads: THREADS, queue_per_thread: true, name: "ceiling" };
+    // As mounts do it: what FUSE gives is compared with them.
+    let idle = Some(Idle::of_this_machine()).filter(Idle::is_of_a_guest);
+    let awake = idle.map(|idle| Arc::new(Awake::new(idle)));
+    let serving = Serving { threads: THREADS, queue_per_thread: true, name: "ceiling", awake };
     std::thread::scope(|scope| {
         scope.spawn(|| connection.serve(&nothing, &serving));
         println!("ready");

@@ -6,6 +6,7 @@ use crate::handler::{Handler, Interrupted};
 use crate::reply::*;
 use crate::request::{DecodeError, Operation, Request, glance};
 use crate::transport::Transport;
+use forebay_awake::Awake;
 use rustix::io::Errno;
 use std::sync::Arc;
 
@@ -14,11 +15,15 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) handler: &'a dyn Handler,
     pub(crate) features: Features,
     pub(crate) answers: Arc<dyn Transport>,
+    pub(crate) awake: Option<&'a Awake>,
 }
 
 impl Dispatch<'_> {
     /// Serves one message; `room` is for the data of the answer.
     pub(crate) fn serve(&self, decoded: Result<Request<'_>, DecodeError>, room: &mut [u8]) {
+        if let Some(awake) = self.awake {
+            awake.called();
+        }
         match decoded {
             Ok(request) => self.call(&request, room),
             Err(error) => self.damaged(&error),

@@ -17,6 +17,7 @@ use crate::request::{decode, glance};
 use crate::seats::Seats;
 use crate::transport::Device;
 use crate::uring::{self, Lane, Muster, Reserve, Rings};
+use forebay_awake::Awake;
 use rustix::io::Errno;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -33,6 +34,8 @@ pub struct Serving {
     pub queue_per_thread: bool,
     /// Begin of the threads' names.
     pub name: &'static str,
+    /// Is told of each request, so that the machine's processors stay awake while there are many.
+    pub awake: Option<Arc<Awake>>,
 }
 
 /// What the serving threads of one mount have in common.
@@ -42,12 +45,14 @@ struct Shared<'a> {
     features: Features,
     request_bytes: usize,
     closings: &'a Closings,
+    awake: Option<&'a Awake>,
 }
 
 /// Runs the threads until all have ended, then tells the handler.
 pub(crate) fn run(connection: Connection, handler: &dyn Handler, serving: &Serving) -> io::Result<()> {
     let Connection { device, features, request_bytes, rings, closings } = connection;
-    let shared = Shared { handler, features, request_bytes, closings: &closings };
+    let awake = serving.awake.as_deref();
+    let shared = Shared { handler, features, request_bytes, closings: &closings, awake };
     let served = match rings {
         None => by_device(device, shared, serving),
         Some(rings) => by_rings(&device, rings, shared, serving),
@@ -78,10 +83,10 @@ fn by_device(device: Arc<OwnedFd>, shared: Shared<'_>, serving: &Serving) -> io:
 
 /// A thread for each place, and one for what comes over the device nevertheless.
 fn by_rings(device: &Arc<OwnedFd>, rings: Rings, shared: Shared<'_>, serving: &Serving) -> io::Result<()> {
-    let Shared { handler, features, request_bytes, closings } = shared;
+    let Shared { handler, features, request_bytes, closings, awake } = shared;
     let reserve = Reserve::new(rings.queues, rings.places_per_queue);
     let (muster, seats) = (Arc::new(Muster::new(rings.lanes.len())), Seats::default());
-    let service = uring::Service { device, handler, closings, features, reserve: &reserve };
+    let service = uring::Service { device, handler, closings, features, reserve: &reserve, awake };
     std::thread::scope(|scope| {
         let crew = Crew { scope, service, request_bytes, serving };
         let mut threads = Vec::new();
@@ -180,11 +185,11 @@ fn channels(device: Arc<OwnedFd>, serving: &Serving) -> io::Result<Vec<Arc<Owned
 
 fn serve(channel: Arc<OwnedFd>, seats: &Seats, shared: Shared<'_>) -> Result<(), Errno> {
     seats.take();
-    let Shared { handler, features, request_bytes, closings } = shared;
+    let Shared { handler, features, request_bytes, closings, awake } = shared;
     let post = closings.enter();
     let mut buffer = Buffer::new(request_bytes);
     let answers = Arc::new(Device::new(Arc::clone(&channel), request_bytes));
-    let dispatch = Dispatch { handler, features, answers };
+    let dispatch = Dispatch { handler, features, answers, awake };
     loop {
         match rustix::io::read(&channel, buffer.for_request()) {
             Ok(length) => {

@@ -3,6 +3,7 @@
 //! Programs of the test are child processes (python3), since a thread of this process that hangs in its own mount could
 //! not be ended.
 
+use forebay_awake::{Awake, Idle};
 use forebay_fusedev::reply::*;
 use forebay_fusedev::request::*;
 use forebay_fusedev::*;
@@ -16,7 +17,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 const FILE: u64 = 2;
 const NAME: &str = "file";
@@ -201,6 +202,8 @@ struct Mounted {
     events: Receiver<Event>,
     notifier: Notifier,
     file: Arc<OneFile>,
+    /// Stands for the kernel's device.
+    latency: tempfile::NamedTempFile,
     serving: Option<JoinHandle<std::io::Result<()>>>,
 }
 
@@ -249,9 +252,11 @@ impl Mounted {
             events: Mutex::new(tell),
         });
         let (notifier, handler) = (connection.notifier(), Arc::clone(&file));
-        let serving = Serving { threads, queue_per_thread: threads > 1, name: "test" };
+        let latency = tempfile::NamedTempFile::new().unwrap();
+        let awake = Some(Arc::new(Awake::new(Idle::at(latency.path(), "haltpoll"))));
+        let serving = Serving { threads, queue_per_thread: threads > 1, name: "test", awake };
         let serving = std::thread::spawn(move || connection.serve(&*handler, &serving));
-        Mounted { _switched, point, events, notifier, file, serving: Some(serving) }
+        Mounted { _switched, point, events, notifier, file, latency, serving: Some(serving) }
     }
 
     fn path(&self) -> PathBuf {
@@ -533,4 +538,19 @@ assert os.pread(fd, 4, 0) == b'cont'
         )
         .ends_well();
     mounted.end();
+}
+
+#[test]
+fn many_requests_keep_processors_awake() {
+    for way in WAYS {
+        let mounted = Mounted::new(way, Features::empty());
+        let asked = || std::fs::read(mounted.latency.path()).unwrap();
+        assert!(asked().is_empty());
+        let limit = Instant::now() + PATIENCE;
+        while asked() != 0_i32.to_ne_bytes() {
+            assert_eq!(std::fs::read(mounted.path()).unwrap(), b"content");
+            assert!(Instant::now() < limit, "{way:?}: requests are not counted");
+        }
+        mounted.end();
+    }
 }

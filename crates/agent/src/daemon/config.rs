@@ -5,6 +5,7 @@
 //! controller = "control:7600"         # or "unix:/run/forebay/controller.sock"; default: as for the commands
 //! registry = "forebay"                # the controller's; fragments of another one are never touched
 //! state = "/var/lib/forebay/agent"
+//! keep_awake = "in-guests"            # processors stay awake while calls are answered: in virtual machines; "always", "never"
 //!
 //! [mounts]
 //! holders = "kill"                    # what still uses a mount at the end of a job; "leave" lets it go on
@@ -31,7 +32,7 @@ use crate::error::AgentError;
 use crate::fragment::image::Room;
 use crate::fragment::volume;
 use crate::node::document::Document;
-use crate::node::{Endpoint, IoUring, NodeError};
+use crate::node::{Endpoint, IoUring, KeepAwake, NodeError};
 use forebay_model::capacity::format::exact;
 use forebay_model::capacity::text::SizeText;
 use forebay_model::units::Bytes;
@@ -67,6 +68,8 @@ pub struct AgentConfig {
     pub registry: String,
     /// The agent's directory.
     pub state: PathBuf,
+    /// Whether the processors stay awake while mounts or the file server answer many calls.
+    pub keep_awake: KeepAwake,
     /// What is done about processes that use a mount that is to go.
     pub holders: Holding,
     /// Whether mounts take their requests over io_uring.
@@ -143,6 +146,8 @@ struct AgentToml {
     registry: Option<Spanned<String>>,
     state: Option<Spanned<String>>,
     #[serde(default)]
+    keep_awake: KeepAwake,
+    #[serde(default)]
     mounts: MountsToml,
     storage: Option<StorageToml>,
 }
@@ -187,6 +192,7 @@ impl AgentConfig {
             controller: file.controller,
             registry: registry.unwrap_or_else(|| REGISTRY_DEFAULT.to_owned()),
             state: state.unwrap_or_else(|| STATE_DEFAULT.into()),
+            keep_awake: file.keep_awake,
             holders: file.mounts.holders,
             io_uring: file.mounts.io_uring,
             storage: file.storage.map(|storage| self::storage(document, &storage)).transpose()?,
@@ -201,6 +207,7 @@ impl AgentConfig {
             let _ = writeln!(text, "controller = {}", quoted(controller));
         }
         let _ = writeln!(text, "registry = {:?}\nstate = {}", self.registry, quoted_path(&self.state));
+        let _ = writeln!(text, "keep_awake = {:?}", self.keep_awake.word());
         let holders = match self.holders {
             Holding::Kill => "kill",
             Holding::Leave => "leave",
@@ -420,10 +427,16 @@ grace_s = 31
         let storage = config.storage.clone().unwrap();
         assert_eq!((config.holders, storage.kind), (Holding::Leave, StorageKind::Directory));
         assert_eq!(config.io_uring, IoUring::Never);
+        let asleep = format!("keep_awake = \"never\"\n{WHOLE}");
+        assert_eq!(
+            (config.keep_awake, parse(&asleep).unwrap().keep_awake),
+            (KeepAwake::InGuests, KeepAwake::Never)
+        );
         assert_eq!((storage.capacity, storage.grace.as_secs()), (Bytes(1_600_000_000_000), 31));
         assert_eq!(storage.address.to_string(), "nid00003:7070");
         for text in [
             WHOLE,
+            &asleep,
             "",
             &WHOLE.replace("\"directory\"\ncap", "\"image\"\novercommit = true\ncap"),
             &WHOLE.replace("\"directory\"\ncap", "\"lvm\"\nvolume_group = \"fast-1\"\ncap"),
@@ -464,6 +477,7 @@ grace_s = 31
             ("nid00003\"\nc", "a b\"\nc", "line 1: node = a b"),
             ("cluster1", "", "line 3: registry = "),
             ("/var/lib/agent", "agent", "line 4: state = agent: an absolute path"),
+            ("registry =", "keep_awake = \"no\"\nregistry =", "line 3"),
             ("leave", "shoot", "line 7"),
             ("never", "now", "line 8"),
             ("\"directory\"\ncap", "\"tape\"\ncap", "line 13"),

@@ -14,7 +14,7 @@ use super::state::{self, State};
 use super::tail::Tail;
 use super::worker::{self, Role, note, say_ready};
 use crate::error::AgentError;
-use crate::node::{Endpoint, EndpointError, InstanceConfig, ServerConfig, ServerNode};
+use crate::node::{Endpoint, EndpointError, InstanceConfig, KeepAwake, ServerConfig, ServerNode};
 use crate::process::lifelock;
 use crate::state_directory::remove_file;
 use forebay_model::ids::InstanceId;
@@ -42,14 +42,22 @@ struct Listening {
     listen: String,
     socket: PathBuf,
     grace_s: u64,
+    #[serde(default)]
+    keep_awake: KeepAwake,
 }
 
 /// Makes sure that a server lives which listens as configured.
-pub(super) fn ensure(state: &State, storage: &StorageConfig, program: &Path) -> Result<(), TaskError> {
+pub(super) fn ensure(
+    state: &State,
+    storage: &StorageConfig,
+    keep_awake: KeepAwake,
+    program: &Path,
+) -> Result<(), TaskError> {
     let listening = Listening {
         listen: storage.listen.to_string(),
         socket: storage.socket.clone(),
         grace_s: storage.grace.as_secs(),
+        keep_awake,
     };
     if is_living(state)? {
         // A record that cannot be read was not written by this version.
@@ -160,6 +168,7 @@ fn config(state: &State) -> Result<ServerConfig, Box<dyn Error>> {
         socket: Some(listening.socket),
         state: state.server(),
         grace: Duration::from_secs(listening.grace_s),
+        keep_awake: listening.keep_awake,
         instances: Vec::new(),
     })
 }

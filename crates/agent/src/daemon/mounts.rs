@@ -21,7 +21,7 @@ use super::worker::{self, Role, note, say_ready};
 use crate::error::AgentError;
 use crate::mount_table;
 use crate::mounting;
-use crate::node::{ClientMount, InstanceFile, IoUring, MountWishes};
+use crate::node::{ClientMount, InstanceFile, IoUring, KeepAwake, MountWishes};
 use crate::process::lifelock::{self, LifeLock};
 use forebay_controller::cluster::effect::Target;
 use forebay_model::ids::{ActivationId, InstanceId};
@@ -54,6 +54,8 @@ struct MountRecord {
     /// As the configuration was.
     #[serde(default)]
     io_uring: IoUring,
+    #[serde(default)]
+    keep_awake: KeepAwake,
 }
 
 /// The mounts of a node.
@@ -63,6 +65,7 @@ pub(super) struct Mounts<'a> {
     pub program: &'a Path,
     pub holders: Holding,
     pub io_uring: IoUring,
+    pub keep_awake: KeepAwake,
 }
 
 impl Mounts<'_> {
@@ -83,6 +86,7 @@ impl Mounts<'_> {
             path: path.clone(),
             source: targets::mount_source(target, home),
             io_uring: self.io_uring,
+            keep_awake: self.keep_awake,
         };
         let is_up = self.is_up(&record)?;
         targets::write_client(&directory, self.node, target, token)?;
@@ -236,7 +240,7 @@ pub(super) fn run(directory: &Path) -> Result<(), Box<dyn Error>> {
     let mounted = ClientMount::start(
         &file,
         &record.path,
-        MountWishes { allow_other: true, io_uring: record.io_uring },
+        MountWishes { allow_other: true, io_uring: record.io_uring, keep_awake: record.keep_awake },
     )?;
     say_ready();
     let (unmounter, servers) = (mounted.unmounter(), mounted.servers());

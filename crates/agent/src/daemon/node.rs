@@ -116,6 +116,7 @@ impl Node {
             program: &self.program,
             holders: self.config.holders,
             io_uring: self.config.io_uring,
+            keep_awake: self.config.keep_awake,
         }
     }
 
@@ -187,7 +188,7 @@ impl Node {
         if !file_server::is_living(&self.state)? {
             self.bring_up_all()?;
         }
-        file_server::ensure(&self.state, self.storage()?, &self.program)
+        file_server::ensure(&self.state, self.storage()?, self.config.keep_awake, &self.program)
     }
 
     /// Everything that a new file server will look for. What cannot be reached keeps nothing else from being served.

@@ -5,7 +5,7 @@
 //! what it holds at once. A crash leaves a dead mount, which `forebay umount` removes, and a session that ends with the grace
 //! time of the servers.
 
-use super::{Cache, InstanceFile, NodeError, read_secret, remote};
+use super::{Cache, InstanceFile, KeepAwake, NodeError, read_secret, remote};
 use crate::account::InstanceAccount;
 use forebay_client::Volume;
 use forebay_client::remote::{Attached, Notices};
@@ -57,6 +57,8 @@ pub struct MountWishes {
     pub allow_other: bool,
     /// How requests come.
     pub io_uring: IoUring,
+    /// Whether the machine's processors stay awake while there are many requests.
+    pub keep_awake: KeepAwake,
 }
 
 /// See the module.
@@ -116,6 +118,7 @@ impl ClientMount {
         };
         options.threads = options.threads.max(THREADS);
         options.io_uring = wishes.io_uring != IoUring::Never;
+        options.awake = wishes.keep_awake.awake();
         if wishes.io_uring == IoUring::SwitchOn {
             forebay_fuse::io_uring::switch_on();
         }

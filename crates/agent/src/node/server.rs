@@ -81,6 +81,7 @@ impl ServerNode {
             unix: config.socket.clone(),
             grace: config.grace,
             connections_max: room.connections,
+            awake: config.keep_awake.awake(),
             awaited: config.instances.iter().map(|instance| instance.name.clone()).collect(),
             ..NetConfig::default()
         })?;

@@ -4,6 +4,7 @@
 //! listen = ["10.1.0.3:7070"]          # 0 for any free port
 //! socket = "/run/forebay/server"      # also here, for clients on this machine
 //! state = "/run/forebay/state"        # which process serves, and at which addresses
+//! keep_awake = "in-guests"            # processors stay awake while there are many requests: in virtual machines; "always", "never"
 //! grace_s = 30                        # how long what a client holds is kept when it is not heard of
 //!
 //! [[instance]]
@@ -48,7 +49,7 @@
 //! gives the same configuration.
 
 use super::document::Document;
-use super::{Endpoint, NodeError};
+use super::{Endpoint, KeepAwake, NodeError};
 use forebay_model::capacity::format::exact;
 use forebay_model::capacity::text::SizeText;
 use forebay_model::ids::InstanceId;
@@ -96,6 +97,8 @@ pub struct ServerConfig {
     pub state: PathBuf,
     /// How long the locks and open files of a client that is not heard of are kept.
     pub grace: Duration,
+    /// Whether the machine's processors stay awake while there are many requests.
+    pub keep_awake: KeepAwake,
     /// What it serves.
     pub instances: Vec<InstanceConfig>,
 }
@@ -167,6 +170,8 @@ struct ServerToml {
     state: Spanned<String>,
     grace_s: Option<Spanned<u64>>,
     #[serde(default)]
+    keep_awake: KeepAwake,
+    #[serde(default)]
     instance: Vec<Spanned<InstanceToml>>,
 }
 
@@ -236,6 +241,7 @@ impl ServerConfig {
             socket: file.socket.as_ref().map(|socket| document.path("socket", socket)).transpose()?,
             state: document.path("state", &file.state)?,
             grace: wait(document, "grace_s", file.grace_s.as_ref(), GRACE_DEFAULT)?,
+            keep_awake: file.keep_awake,
             instances: file
                 .instance
                 .iter()
@@ -257,6 +263,7 @@ impl ServerConfig {
             let _ = writeln!(text, "socket = {}", quoted(socket));
         }
         let _ = writeln!(text, "state = {}\ngrace_s = {}", quoted(&self.state), self.grace.as_secs());
+        let _ = writeln!(text, "keep_awake = {:?}", self.keep_awake.word());
         for instance in &self.instances {
             instance.render(&mut text);
         }
@@ -653,8 +660,10 @@ name = "c2"
     fn what_is_printed_is_what_was_read() {
         let metered = WHOLE.replace("space = \"hard\"", "space = \"1536MiB\"");
         let short = metered.replace("grace_s = 31\n", "").replace("socket = \"/run/forebay/server\"\n", "");
+        let asleep = WHOLE.replace("grace_s = 31", "keep_awake = \"never\"");
+        assert_eq!(parse(&asleep).unwrap().keep_awake, KeepAwake::Never);
         let odd = WHOLE.replace("/ssd/forebay/17", "/ssd/a \\\"b\\\" \\\\c\\t\\u00e9");
-        for text in [WHOLE, &metered, &short, &odd] {
+        for text in [WHOLE, &metered, &short, &asleep, &odd] {
             let config = parse(text).unwrap();
             assert_eq!(parse(&config.render()).unwrap(), config, "{}", config.render());
         }
@@ -696,7 +705,7 @@ name = "c2"
             (
                 "socket =",
                 "sock =",
-                "unknown field `sock`, expected one of `listen`, `socket`, `state`, `grace_s`, `instance`",
+                "unknown field `sock`, expected one of `listen`, `socket`, `state`, `grace_s`, `keep_awake`, `instance`",
             ),
             ("socket =", "sock =", "line 2, column 1"),
             ("grace_s = 31", "grace = 31", "unknown field `grace`"),
@@ -724,6 +733,7 @@ name = "c2"
                 "adress = \"10.1.0.4",
                 "unknown field `adress`, expected `address` or `socket`",
             ),
+            ("grace_s = 31", "keep_awake = \"no\"", "line 4"),
             ("grace_s = 31", "grace_s = 0", "line 4: grace_s = 0: 1 to 86400"),
             ("final_s = 301", "final_s = 86401", "line 14: final_s = 86401"),
             ("home = 1", "home = 2", "line 27: home = 2: 0 to 1 is possible"),

@@ -9,6 +9,7 @@ use crate::account::{FragmentUse, InstanceAccount, NamespaceAccount, shape};
 use crate::error::AgentError;
 use crate::fragment::{self, Fragment};
 use crate::holders::Holders;
+use crate::node::KeepAwake;
 use crate::record::Record;
 use crate::serving::Serving;
 use crate::stage::{self, StageTask};
@@ -244,6 +245,7 @@ impl Service {
         // Root serves whoever the permissions let in; another user may only serve themselves.
         options.allow_other = rustix::process::geteuid().is_root();
         options.passthrough = self.record.serving == Serving::Fuse { passthrough: true };
+        options.awake = KeepAwake::default().awake();
         options
     }
 }

@@ -103,6 +103,7 @@ impl Scene {
             controller: None,
             registry: "test".into(),
             state: self.path(&format!("state{number}")),
+            keep_awake: Default::default(),
             io_uring: Default::default(),
             holders: Holding::Kill,
             storage,

@@ -32,7 +32,11 @@ fn in_foreground(mount: &Mount) -> Result<Exit, CommandError> {
     rustix::process::umask(rustix::fs::Mode::empty());
     // Before the mount, so that a signal that comes early is not lost.
     let signals = Signals::new([SIGHUP, SIGINT, SIGTERM]).map_err(CommandError::Signals)?;
-    let wishes = MountWishes { allow_other: mount.allow_other, io_uring: mount.io_uring };
+    let wishes = MountWishes {
+        allow_other: mount.allow_other,
+        io_uring: mount.io_uring,
+        keep_awake: mount.keep_awake,
+    };
     let mounted = ClientMount::start(&file, &mount.mountpoint, wishes)?;
     let point = mounted.mountpoint().display();
     say::answer(format!("forebay: mounted {}/{} at {point}\n", file.name, file.namespace))
@@ -67,6 +71,7 @@ fn in_background(mount: &Mount) -> Result<Exit, CommandError> {
     command.args(["mount", "--detached", "--instance"]).arg(&mount.instance);
     command.args(mount.allow_other.then_some("--allow-other"));
     command.args(["--io-uring", mount.io_uring.word()]);
+    command.args(["--keep-awake", mount.keep_awake.word()]);
     if let Some(log) = &mount.log {
         command.arg("--log").arg(log);
     }

@@ -13,6 +13,7 @@ use crate::flags::Features;
 use crate::handler::Handler;
 use crate::request::{decode_parts, glance};
 use crate::transport::Transport;
+use forebay_awake::Awake;
 use rustix::io::Errno;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -32,6 +33,7 @@ pub(crate) struct Service<'a> {
     pub(crate) closings: &'a Closings,
     pub(crate) features: Features,
     pub(crate) reserve: &'a Reserve,
+    pub(crate) awake: Option<&'a Awake>,
 }
 
 /// Serves until the mount is gone. `late`: of a place that comes later, the file of the lock that it comes for. `enlist` is told
@@ -43,10 +45,10 @@ pub(crate) fn serve(
     enlist: &dyn Fn(bool) -> bool,
     more: &dyn Fn(u16, u64),
 ) -> Result<(), Errno> {
-    let Service { device, handler, closings, features, reserve } = service;
+    let Service { device, handler, closings, features, reserve, awake } = service;
     let slot = Arc::new(Slot::new(lane.place.parts()[1].iov_base as usize));
     let answers = Arc::clone(&slot) as Arc<dyn Transport>;
-    let dispatch = Dispatch { handler, features, answers };
+    let dispatch = Dispatch { handler, features, answers, awake };
     let post = closings.enter_queue(lane.processor);
     let registered = register(&mut lane, device);
     let begins = enlist(registered.is_ok());

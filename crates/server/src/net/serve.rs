@@ -12,6 +12,7 @@ use super::session::Answer;
 use super::slots::Turn;
 use super::stream::Stream;
 use crate::deeds::{Deed, Past};
+use forebay_awake::Awake;
 use forebay_wire::message::{
     DataRequest, DecodeError, Header, MetadataCall, MetadataRequest, Reply, Role, SessionId,
 };
@@ -21,11 +22,22 @@ use std::sync::Arc;
 /// Answers that wait for those of requests that came with theirs, in bytes.
 const WAITING_MAX: usize = 16 << 10;
 
+/// A connection whose other side has proved who it is.
+pub(crate) struct Line<'a> {
+    pub(crate) stream: &'a mut Stream,
+    pub(crate) inbox: &'a mut Inbox,
+    /// Is told of each request.
+    pub(crate) awake: Option<&'a Awake>,
+}
+
 /// The next request; `None`: the connection is over.
-fn receive(stream: &mut Stream, inbox: &mut Inbox) -> Option<Header> {
+fn receive(stream: &mut Stream, inbox: &mut Inbox, awake: Option<&Awake>) -> Option<Header> {
     // Else it is answered with what is here, or read to its end.
     if inbox.lacks_header() {
         stream.await_input().ok()?;
+    }
+    if let Some(awake) = awake {
+        awake.called();
     }
     match inbox.receive(stream, FrameLimits::KNOWN) {
         Ok(header) => header,
@@ -73,13 +85,14 @@ impl Answers {
 }
 
 /// Serves a connection for names and attributes.
-pub(crate) fn metadata(stream: &mut Stream, inbox: &mut Inbox, member: &Member, hosted: &Hosted) {
+pub(crate) fn metadata(line: Line<'_>, member: &Member, hosted: &Hosted) {
+    let Line { stream, inbox, awake } = line;
     let (mut spare, mut answers) = (Vec::new(), Answers::default());
     loop {
         if !inbox.has_next() && answers.send(stream, &[]).is_err() {
             return;
         }
-        let Some(header) = receive(stream, inbox) else { return };
+        let Some(header) = receive(stream, inbox, awake) else { return };
         let call = match MetadataCall::decode(header.kind, inbox.body()) {
             Ok(call) => call,
             Err(error) if answers.send(stream, &[]).is_ok() && refuse(stream, &header, &error) => continue,
@@ -148,9 +161,10 @@ fn answer(
 }
 
 /// Serves a connection for content.
-pub(crate) fn data(stream: &mut Stream, inbox: &mut Inbox, hosted: &Hosted, role: Role, session: SessionId) {
+pub(crate) fn data(line: Line<'_>, hosted: &Hosted, role: Role, session: SessionId) {
+    let Line { stream, inbox, awake } = line;
     let mut content = Content::new(hosted, role, session, stream.carries_descriptors());
-    while let Some(header) = receive(stream, inbox) {
+    while let Some(header) = receive(stream, inbox, awake) {
         let request = match DataRequest::decode(header.kind, inbox.body()) {
             Ok(request) => request,
             Err(error) if refuse(stream, &header, &error) => continue,

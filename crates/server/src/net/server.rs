@@ -15,6 +15,7 @@ use super::session::Session;
 use super::stream::{Origin, Stream};
 use crate::boot::Boot;
 use crate::locks::LockLimits;
+use forebay_awake::Awake;
 use forebay_wire::boot;
 use std::collections::HashMap;
 use std::io;
@@ -54,6 +55,8 @@ pub struct NetConfig {
     pub locks: LockLimits,
     /// Instances that it is going to serve: [`Server::awaits`].
     pub awaited: Vec<String>,
+    /// Keeps the machine's processors awake while there are many requests.
+    pub awake: Option<Arc<Awake>>,
 }
 
 impl Default for NetConfig {
@@ -66,6 +69,7 @@ impl Default for NetConfig {
             handshake_time: Duration::from_secs(10),
             locks: LockLimits::default(),
             awaited: Vec::new(),
+            awake: None,
         }
     }
 }
@@ -340,9 +344,11 @@ impl Inner {
             return;
         }
         let Admitted { hosted, role, session, part } = admitted;
+        let awake = self.config.awake.as_deref();
+        let line = serve::Line { stream: &mut stream, inbox: &mut inbox, awake };
         match part {
-            Part::Data => serve::data(&mut stream, &mut inbox, &hosted, role, session),
-            Part::Metadata(member) => serve::metadata(&mut stream, &mut inbox, &member, &hosted),
+            Part::Data => serve::data(line, &hosted, role, session),
+            Part::Metadata(member) => serve::metadata(line, &member, &hosted),
             Part::Callback(member) => callback::serve(&mut stream, &mut inbox, &member.session),
         }
     }

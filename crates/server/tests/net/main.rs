@@ -1,5 +1,6 @@
 //! A server over loopback, against a client that can do anything wrong.
 
+mod awake;
 mod client;
 mod content;
 mod handshakes;

@@ -1,6 +1,7 @@
 //! A server with one instance of one fragment, for tests.
 
 use crate::client::{Connection, Hello, Welcome, connect, tcp};
+use forebay_awake::{Awake, Idle};
 use forebay_server::local::{Limits, NamespaceSpec};
 use forebay_server::net::{HostedNamespace, HostedTree, NetConfig, Secrets, ServedData, Server};
 use forebay_server::node::{NodeInstance, NodeSpec, SpaceRule};
@@ -45,6 +46,11 @@ impl Place {
         place
     }
 
+    /// Stands for the kernel's device by which processors are kept awake.
+    pub fn latency(&self) -> PathBuf {
+        self.directory.path().join("latency")
+    }
+
     pub fn socket(&self) -> PathBuf {
         self.directory.path().join("socket")
     }
@@ -69,8 +75,10 @@ impl Place {
             grace: self.grace,
             connections_max: self.connections_max,
             handshake_time: self.handshake_time,
+            awake: Some(Arc::new(Awake::new(Idle::at(&self.latency(), "haltpoll")))),
             ..NetConfig::default()
         };
+        std::fs::write(self.latency(), "").unwrap();
         let server = Server::start(config).unwrap();
         let tree = HostedTree {
             metadata: tree,
