@@ -5,13 +5,13 @@
 //! device cannot be opened nobody tries again.
 
 use crate::idle::Idle;
-use crate::pace::{CALLS, Pace};
+use crate::pace::{CALLS, Pace, WITHIN};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// How often it is looked whether calls still come, and so how long processors stay awake for nothing, once or twice.
-const LOOK_EVERY: Duration = Duration::from_millis(20);
+/// How often it is looked whether calls still come as fast, and so how long processors stay awake for nothing, once or twice.
+const LOOK_EVERY: Duration = WITHIN;
 const THREAD_NAME: &str = "awake";
 
 #[derive(Debug)]

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 /// Calls that are looked at together.
 pub(crate) const CALLS: u32 = 16;
-/// They are many if they come within this time, which is one in a millisecond: to be woken costs a tenth of that.
-pub(crate) const WITHIN: Duration = Duration::from_millis(16);
+/// They are many if they come within this time, which is one in three milliseconds: to be woken several times costs a tenth of that.
+pub(crate) const WITHIN: Duration = Duration::from_millis(50);
 
 /// When [`CALLS`] calls had come the last time.
 #[derive(Debug, Default)]
