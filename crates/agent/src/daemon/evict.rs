@@ -77,6 +77,16 @@ pub(super) fn end_all(
     Ok(())
 }
 
+/// Cuts the connection of a mount whose process answers no more. As a rule the kernel has done so when it ended; not if a thread of it waits
+/// for those who wait for its answer. Their calls fail now, and they can be ended; before they could not.
+pub(super) fn cut(point: &Path) -> Result<(), AgentError> {
+    match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::FORCE) {
+        // In use, but cut all the same.
+        Err(Errno::BUSY) | Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
+        Err(error) => Err(AgentError::system("cut the connection of the mount at", point, error)),
+    }
+}
+
 /// Takes a mount from its path, whoever uses it.
 pub(super) fn detach(point: &Path) -> Result<(), AgentError> {
     match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::DETACH) {

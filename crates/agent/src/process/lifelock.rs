@@ -116,6 +116,16 @@ impl Living {
     }
 }
 
+/// Whether a process lives that does anything. One that was killed lives on as long as a thread of it is in a call that the kernel does
+/// not end, and its first thread, which began it, has ended by then.
+pub(crate) fn is_at_work(path: &Path) -> Result<bool, AgentError> {
+    let Some(living) = living(path)? else { return Ok(false) };
+    // It has just begun.
+    let Some(pid) = living.pid else { return Ok(true) };
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    Ok(stat.rsplit_once(") ").is_some_and(|(_, state)| !state.starts_with(['Z', 'X'])))
+}
+
 /// Sends the process a signal, if one lives.
 pub(crate) fn signal(path: &Path, signal: Signal) -> Result<(), AgentError> {
     let Some(living) = living(path)? else { return Ok(()) };
@@ -178,5 +188,25 @@ mod tests {
         assert_eq!(living(&path).unwrap().unwrap().pid, Some(std::process::id() as i32));
         drop(own);
         assert!(living(&path).unwrap().is_none());
+    }
+
+    /// As one that a thread of it keeps is: its lock is held, and its first thread has ended.
+    #[test]
+    fn who_was_killed_and_has_not_ended_is_not_at_work() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("process");
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        wait_for_exit(&handle(child.id() as i32).unwrap(), Duration::from_secs(60));
+        std::fs::write(&path, format!("{}\n", child.id())).unwrap();
+        let held = open(&path).unwrap();
+        assert!(lock(&path, &held).unwrap());
+        assert!(!is_at_work(&path).unwrap());
+        child.wait().unwrap();
+        assert!(!is_at_work(&path).unwrap(), "nobody has the number");
+        drop(held);
+        let own = LifeLock::take(&path).unwrap().unwrap();
+        assert!(is_at_work(&path).unwrap());
+        drop(own);
+        assert!(!is_at_work(&path).unwrap());
     }
 }

@@ -16,3 +16,4 @@ mod mounts;
 mod roles;
 mod scene;
 mod staging;
+mod stuck;

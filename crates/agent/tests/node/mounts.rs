@@ -2,6 +2,7 @@
 
 use crate::leaks;
 use crate::scene::*;
+use crate::stuck::Stuck;
 use forebay_agent::daemon::{AgentConfig, Holding, StorageKind, TaskError};
 use forebay_model::ids::ActivationId;
 use std::fs;
@@ -72,6 +73,20 @@ fn who_uses_a_mount_at_its_end_is_ended() {
     assert!(leaks::with(&scene.path("state2"), "mount").is_empty(), "its process has ended");
     scene.tear_down(INSTANCE);
     scene.assert_disks_are_empty();
+}
+
+/// The kernel lets nobody end who waits for an answer of a mount, not even by a kill.
+#[test]
+fn who_waits_for_a_process_that_cannot_end_is_ended_too() {
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let (node, point) = (scene.node(2), scene.mount_point("1"));
+    node.mount(ACTIVATION, &point, &scene.striped(INSTANCE), &secrets(INSTANCE).token).unwrap();
+    let mut stuck = Stuck::instead_of_mount(&scene, "state2", &point);
+    node.unmount(ACTIVATION).unwrap();
+    wait_until("it has ended", || stuck.waiting.try_wait().unwrap().is_some());
+    assert!(!Path::new(&point).exists());
+    scene.tear_down(INSTANCE);
 }
 
 #[test]

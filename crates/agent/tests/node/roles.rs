@@ -32,6 +32,7 @@ fn play() {
             crate::controlled::play_agent(&Scene::visit(Path::new(root)), number.parse().unwrap());
             ExitCode::SUCCESS
         }
+        ["silent-mount", point, source] => crate::stuck::play(point, source),
         other => panic!("unknown role {other:?}"),
     };
     assert_eq!(code.report(), ExitCode::SUCCESS.report());
