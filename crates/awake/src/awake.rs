@@ -1,10 +1,10 @@
 //! From calls to the request, and back when they end.
 //!
-//! Who answers a call counts it. When [`CALLS`] have come quickly a thread opens the device, looks every [`LOOK_EVERY`] whether calls
-//! still come, and closes it and ends when they do not. So a process without work has no thread and no timer here. Where the
-//! device cannot be opened nobody tries again.
+//! Who answers a call counts it. When [`CALLS`] have come quickly a thread asks the kernel, looks every [`LOOK_EVERY`] whether calls
+//! still come, and asks no more and ends when they do not. So a process without work has no thread and no timer here, only the open
+//! device: were it opened for each burst, its number would be free in between, and servers judge by such numbers how many descriptors there are.
 
-use crate::idle::Idle;
+use crate::idle::{Idle, Request};
 use crate::pace::{CALLS, Pace, WITHIN};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -16,7 +16,7 @@ const THREAD_NAME: &str = "awake";
 
 #[derive(Debug)]
 struct Inner {
-    idle: Idle,
+    request: Request,
     /// Wraps.
     calls: AtomicU32,
     pace: Mutex<Pace>,
@@ -24,47 +24,59 @@ struct Inner {
     is_settled: AtomicBool,
 }
 
-/// See the module.
+/// See the module. Where the device cannot be opened calls are not even counted.
 #[derive(Debug)]
-pub struct Awake(Arc<Inner>);
+pub struct Awake(Option<Arc<Inner>>);
 
 impl Awake {
     /// Nothing is asked for yet.
-    pub fn new(idle: Idle) -> Awake {
+    pub fn new(idle: &Idle) -> Awake {
         let (calls, is_settled) = (AtomicU32::new(0), AtomicBool::new(false));
-        Awake(Arc::new(Inner { idle, calls, pace: Mutex::default(), is_settled }))
+        let inner = |request| Arc::new(Inner { request, calls, pace: Mutex::default(), is_settled });
+        Awake(idle.request().ok().map(inner))
     }
 
     /// A call has come.
     pub fn called(&self) {
-        let calls = self.0.calls.fetch_add(1, Relaxed).wrapping_add(1);
-        if calls.is_multiple_of(CALLS) && !self.0.is_settled.load(Relaxed) {
-            self.consider(Instant::now());
+        let Some(inner) = &self.0 else { return };
+        let calls = inner.calls.fetch_add(1, Relaxed).wrapping_add(1);
+        if calls.is_multiple_of(CALLS) && !inner.is_settled.load(Relaxed) {
+            inner.consider(Instant::now());
         }
     }
+}
 
-    fn consider(&self, now: Instant) {
-        let is_fast = self.0.pace.lock().unwrap_or_else(PoisonError::into_inner).is_fast(now);
-        if is_fast && !self.0.is_settled.swap(true, Relaxed) {
-            let inner = Arc::downgrade(&self.0);
+impl Inner {
+    fn consider(self: &Arc<Self>, now: Instant) {
+        let is_fast = self.pace.lock().unwrap_or_else(PoisonError::into_inner).is_fast(now);
+        if is_fast && !self.is_settled.swap(true, Relaxed) {
+            let inner = Arc::downgrade(self);
             // Without a thread nothing is asked for, nor tried again: there will be none for calls either.
             _ = std::thread::Builder::new().name(THREAD_NAME.into()).spawn(move || keep(&inner));
         }
     }
 }
 
-/// Asks until no more calls come, or nobody is left who could count one.
+/// Asks until no more calls come, or nobody is left who could count one. What the kernel refuses once is not tried again.
 fn keep(inner: &Weak<Inner>) {
-    let Some(Ok(held)) = inner.upgrade().map(|inner| inner.idle.hold()) else { return };
-    let mut seen = inner.upgrade().map(|inner| inner.calls.load(Relaxed));
-    while let Some(before) = seen {
+    let Some(mut seen) = inner.upgrade().and_then(|inner| inner.hold()) else { return };
+    loop {
         std::thread::sleep(LOOK_EVERY);
-        let now = inner.upgrade().map(|inner| inner.calls.load(Relaxed));
-        seen = now.filter(|now| now.wrapping_sub(before) >= CALLS);
+        // Who drops the last one closes the device.
+        let Some(inner) = inner.upgrade() else { return };
+        let now = inner.calls.load(Relaxed);
+        if now.wrapping_sub(seen) < CALLS {
+            let is_let_go = inner.request.let_go().is_ok();
+            return inner.is_settled.store(!is_let_go, Relaxed);
+        }
+        seen = now;
     }
-    drop(held);
-    if let Some(inner) = inner.upgrade() {
-        inner.is_settled.store(false, Relaxed);
+}
+
+impl Inner {
+    /// Asks; how many calls there were before.
+    fn hold(&self) -> Option<u32> {
+        self.request.hold().ok().map(|()| self.calls.load(Relaxed))
     }
 }
 
@@ -76,16 +88,18 @@ mod tests {
     /// Longer than anything here takes.
     const LONG: Duration = Duration::from_secs(30);
 
-    /// This process has the file open.
-    fn is_open(path: &Path) -> bool {
-        let links = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
-        links.filter_map(|entry| std::fs::read_link(entry.path()).ok()).any(|target| target == path)
-    }
-
     fn device(directory: &Path) -> PathBuf {
-        let path = directory.canonicalize().unwrap().join("latency");
+        let path = directory.join("latency");
         std::fs::write(&path, "").unwrap();
         path
+    }
+
+    fn asked(device: &Path) -> Vec<u8> {
+        std::fs::read(device).unwrap()
+    }
+
+    fn is_settled(awake: &Awake) -> bool {
+        awake.0.as_ref().unwrap().is_settled.load(Relaxed)
     }
 
     fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -100,16 +114,15 @@ mod tests {
     fn processors_are_kept_awake_while_calls_come_and_again_when_they_come_again() {
         let directory = tempfile::tempdir().unwrap();
         let device = device(directory.path());
-        let awake = Awake::new(Idle::at(&device, "haltpoll"));
+        let awake = Awake::new(&Idle::at(&device, "haltpoll"));
+        assert!(asked(&device).is_empty());
         for _ in 0..2 {
-            assert!(!is_open(&device));
             until("many calls change nothing", || {
                 awake.called();
-                is_open(&device)
+                asked(&device) == [0; 4]
             });
-            until("nothing is written", || std::fs::read(&device).unwrap() == [0; 4]);
-            until("it is held although nobody calls", || !is_open(&device));
-            until("it is not over", || !awake.0.is_settled.load(Relaxed));
+            until("it is asked for although nobody calls", || asked(&device) != [0; 4]);
+            until("it is not over", || !is_settled(&awake));
         }
     }
 
@@ -117,36 +130,32 @@ mod tests {
     fn who_is_gone_asks_for_nothing() {
         let directory = tempfile::tempdir().unwrap();
         let device = device(directory.path());
-        let awake = Awake::new(Idle::at(&device, "haltpoll"));
+        let awake = Awake::new(&Idle::at(&device, "haltpoll"));
         until("many calls change nothing", || {
             awake.called();
-            is_open(&device)
+            is_settled(&awake)
         });
+        let inner = Arc::downgrade(awake.0.as_ref().unwrap());
         drop(awake);
-        until("it is held although nobody is left", || !is_open(&device));
+        until("the device is open although nobody is left", || inner.strong_count() == 0);
     }
 
     #[test]
     fn a_few_calls_change_nothing() {
-        let awake = Awake::new(Idle::at(Path::new("/dev/null"), "haltpoll"));
-        let begin = Instant::now();
-        awake.consider(begin);
-        awake.consider(begin + Duration::from_secs(1));
-        assert!(!awake.0.is_settled.load(Relaxed));
-        awake.consider(begin + Duration::from_millis(1001));
-        assert!(awake.0.is_settled.load(Relaxed));
+        let awake = Awake::new(&Idle::at(Path::new("/dev/null"), "haltpoll"));
+        let (inner, begin) = (awake.0.as_ref().unwrap(), Instant::now());
+        inner.consider(begin);
+        inner.consider(begin + Duration::from_secs(1));
+        assert!(!is_settled(&awake));
+        inner.consider(begin + Duration::from_millis(1001));
+        assert!(is_settled(&awake));
     }
 
     #[test]
-    fn where_it_cannot_be_asked_for_nobody_tries_again() {
+    fn where_it_cannot_be_asked_for_calls_are_answered_all_the_same() {
         let directory = tempfile::tempdir().unwrap();
-        let missing = directory.path().join("missing");
-        let awake = Awake::new(Idle::at(&missing, "haltpoll"));
-        until("calls are not looked at", || {
-            awake.called();
-            awake.0.is_settled.load(Relaxed)
-        });
-        until("its thread goes on", || Arc::weak_count(&awake.0) == 0);
-        assert!(awake.0.is_settled.load(Relaxed));
+        let awake = Awake::new(&Idle::at(&directory.path().join("missing"), "haltpoll"));
+        (0..10 * CALLS).for_each(|_| awake.called());
+        assert!(awake.0.is_none());
     }
 }

@@ -1,10 +1,11 @@
 //! What the kernel is asked for: how long a processor without work may take to wake.
 //!
-//! The request stands in four bytes written to the device, microseconds as a number of this machine's byte order, and ends when it is
-//! closed: by this process or, after a crash, by the kernel.
+//! The request stands in four bytes written to the device, microseconds as a number of this machine's byte order. It holds until another
+//! is written or the device is closed: by this process or, after a crash, by the kernel.
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The kernel's device for such requests.
@@ -18,6 +19,8 @@ const OF_A_GUEST: &str = "haltpoll";
 const NOT_AT_ALL_US: i32 = 0;
 /// The lightest sleep of today's processors (C1 of Intel and AMD) is allowed, the next one is not (10 us and more).
 const LIGHTLY_US: i32 = 2;
+/// As if nobody had asked: the kernel's own value for that.
+const ANY_US: i32 = 2_000_000_000;
 
 /// How a machine is asked.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,11 +53,33 @@ impl Idle {
         self.longest_us
     }
 
-    /// Asks, until the file is closed.
-    pub(crate) fn hold(&self) -> io::Result<File> {
-        let mut device = OpenOptions::new().write(true).open(&self.device)?;
-        device.write_all(&self.longest_us.to_ne_bytes())?;
-        Ok(device)
+    /// A request, which asks for nothing yet.
+    pub(crate) fn request(&self) -> io::Result<Request> {
+        let device = OpenOptions::new().write(true).open(&self.device)?;
+        Ok(Request { device, longest_us: self.longest_us })
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Request {
+    device: File,
+    longest_us: i32,
+}
+
+impl Request {
+    /// Asks.
+    pub(crate) fn hold(&self) -> io::Result<()> {
+        self.write(self.longest_us)
+    }
+
+    /// Asks no more.
+    pub(crate) fn let_go(&self) -> io::Result<()> {
+        self.write(ANY_US)
+    }
+
+    fn write(&self, us: i32) -> io::Result<()> {
+        self.device.write_all_at(&us.to_ne_bytes(), 0)
     }
 }
 
@@ -76,9 +101,15 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let device = directory.path().join("latency");
         let idle = Idle::at(&device, "acpi_idle");
-        assert_eq!(idle.hold().unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(idle.request().unwrap_err().kind(), io::ErrorKind::NotFound);
         File::create(&device).unwrap();
-        drop(idle.hold().unwrap());
-        assert_eq!(std::fs::read(&device).unwrap(), 2_i32.to_ne_bytes());
+        let (request, asked) = (idle.request().unwrap(), || std::fs::read(&device).unwrap());
+        assert!(asked().is_empty());
+        for _ in 0..2 {
+            request.hold().unwrap();
+            assert_eq!(asked(), 2_i32.to_ne_bytes());
+            request.let_go().unwrap();
+            assert_eq!(asked(), ANY_US.to_ne_bytes());
+        }
     }
 }

@@ -6,7 +6,7 @@
 //! for each of them, and while there are many the kernel is asked for processors that wake quickly (`/dev/cpu_dma_latency`,
 //! Linux `Documentation/power/pm_qos_interface.rst`). docs/adr/0019 says what that brings and costs.
 //!
-//! What is asked for holds as long as the device is open, so nothing of it survives its process. Where the device is missing or may not be
+//! What is asked for holds at most as long as the device is open, so nothing of it survives its process. Where the device is missing or may not be
 //! opened, as by another user than root, processors sleep as the machine is set: calls are answered all the same.
 //!
 //! For the serving threads of mounts and servers; any thread may call, and none waits.

@@ -141,7 +141,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let connection = Greeting::receive(device)?.agree(&agreement)?;
     // As mounts do it: what FUSE gives is compared with them.
     let idle = Some(Idle::of_this_machine()).filter(Idle::is_of_a_guest);
-    let awake = idle.map(|idle| Arc::new(Awake::new(idle)));
+    let awake = idle.map(|idle| Arc::new(Awake::new(&idle)));
     let serving = Serving { threads: THREADS, queue_per_thread: true, name: "ceiling", awake };
     std::thread::scope(|scope| {
         scope.spawn(|| connection.serve(&nothing, &serving));

@@ -29,7 +29,7 @@ impl KeepAwake {
 
     /// For those who answer calls in this process, if this machine's processors are to be kept awake.
     pub(crate) fn awake(self) -> Option<Arc<Awake>> {
-        self.asks(Idle::of_this_machine()).map(|idle| Arc::new(Awake::new(idle)))
+        self.asks(Idle::of_this_machine()).map(|idle| Arc::new(Awake::new(&idle)))
     }
 
     fn asks(self, idle: Idle) -> Option<Idle> {

@@ -69,16 +69,16 @@ impl Place {
         };
         let data = ServedData::new(node.data(NAMESPACE).unwrap());
         let tree = node.tree(&spec, vec![data.clone()]).unwrap();
+        std::fs::write(self.latency(), "").unwrap();
         let config = NetConfig {
             tcp: vec![SocketAddr::from(([127, 0, 0, 1], 0))],
             unix: Some(self.socket()),
             grace: self.grace,
             connections_max: self.connections_max,
             handshake_time: self.handshake_time,
-            awake: Some(Arc::new(Awake::new(Idle::at(&self.latency(), "haltpoll")))),
+            awake: Some(Arc::new(Awake::new(&Idle::at(&self.latency(), "haltpoll")))),
             ..NetConfig::default()
         };
-        std::fs::write(self.latency(), "").unwrap();
         let server = Server::start(config).unwrap();
         let tree = HostedTree {
             metadata: tree,
