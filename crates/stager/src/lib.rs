@@ -22,7 +22,7 @@ pub mod stage;
 pub mod tree;
 
 pub use cancel::CancelToken;
-pub use failure::{ItemFailure, Reason, StageFailure};
+pub use failure::{ItemFailure, Reason, Side, StageFailure};
 pub use posix::PosixTree;
 pub use report::{StageProgress, StageReport};
 pub use request::{Direction, ListPair, StageOptions, StageRequest, Tuning, Verify, What};

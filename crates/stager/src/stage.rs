@@ -37,6 +37,7 @@ mod queue;
 mod run;
 mod similar;
 mod special;
+mod taken;
 mod throttle;
 mod walk;
 mod worker;

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use forebay_stager::tree::Cause;
 use forebay_stager::{
-    Direction, ListPair, PosixTree, Reason, StageFailure, StageOptions, StageReport, Tree, What,
+    Direction, ListPair, PosixTree, Reason, Side, StageFailure, StageOptions, StageReport, Tree, What,
 };
 use support::faulty::{Faulty, Plan};
 use support::*;
@@ -146,6 +146,45 @@ fn one_fault(
     assert_eq!(faulty.plan.fired(), 1);
     assert_no_half(&from, &to, operation);
     (result, to, place)
+}
+
+/// What a killed process of the same stage has sent last may be carried out while the next one is at work: on the same names.
+#[test]
+fn late_calls_of_a_process_that_was_killed_do_no_harm() {
+    let everywhere = PosixTree::everywhere().unwrap();
+    for direction in [Direction::In, Direction::Out] {
+        for operation in ["late_create", "late_rename", "late_unlink"] {
+            for nth in 1.. {
+                let (_place, from, to) = place();
+                let faulty = Faulty { inner: &everywhere, plan: Plan::new(operation, nth, false, Cause::Io) };
+                let report = run(&everywhere, &faulty, &from, &to, direction).expect(operation);
+                assert_eq!(report.warnings_total, 0, "{report:?}");
+                assert_eq!(report.files, 12, "{report:?}");
+                assert_same(&without_top(look(&from)), &without_top(look(&to)));
+                assert_eq!(faulty.plan.seen() >= nth, faulty.plan.fired() == 1);
+                if faulty.plan.fired() == 0 {
+                    assert!(nth > 12, "each file: {nth}");
+                    break;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_name_that_is_taken_away_again_and_again_is_said_to_be() {
+    for (operation, cause) in
+        [("late_rename", Cause::Io), ("late_unlink", Cause::Io), ("rename", Cause::NotFound)]
+    {
+        let (_place, from, to) = place();
+        let everywhere = PosixTree::everywhere().unwrap();
+        let faulty = Faulty { inner: &everywhere, plan: Plan::new(operation, 1, true, cause) };
+        let failure = run(&everywhere, &faulty, &from, &to, Direction::In).unwrap_err();
+        let expected =
+            Reason::FileSystem { operation: "rename".to_owned(), side: Side::Target, error: Cause::NotFound };
+        assert_eq!(failure.first.reason, expected);
+        assert_no_half(&from, &to, operation);
+    }
 }
 
 #[test]

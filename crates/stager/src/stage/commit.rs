@@ -19,6 +19,7 @@ use super::entry::Entry;
 use super::journal::Record;
 use super::links::Key;
 use super::run::Run;
+use super::taken;
 use crate::failure::ItemFailure;
 use crate::request::{Direction, StageRequest, What};
 use crate::tree::{Metadata, SyncPoint, TreeError};
@@ -38,6 +39,8 @@ pub struct Finished {
     pub temporary: PathBuf,
     pub size: u64,
     pub record: Option<Record>,
+    /// Which attempt at the file it is, from 1.
+    pub attempt: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -149,6 +152,12 @@ impl<'r> Commit<'r> {
             true => Ok(()),
             false => tree.rename(&finished.temporary, &finished.target),
         };
+        if let Err(error) = named
+            && taken::may_be_tried_again(error, finished.attempt)
+        {
+            run.account.bytes_done.take_back(finished.size);
+            return copy::again(run, finished, buffer);
+        }
         let renamed = named.and_then(|()| match self.order {
             Order::Each => tree.sync_dir(finished.target.parent().unwrap_or(Path::new(""))),
             _ => Ok(()),

@@ -170,6 +170,11 @@ pub fn in_place(run: &Run<'_>, entry: &Entry, key: Option<Key>, buffer: &mut Buf
     worker::leave(run, entry, None);
 }
 
+/// Copies a file once more whose temporary file was taken away ([`super::taken`]).
+pub fn again(run: &Run<'_>, taken: Finished, buffer: &mut Buffer) {
+    attempts(run, taken.entry, taken.key, taken.attempt + 1, None, Share::Nothing, buffer);
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Share {
     /// Ranges of a large file go to the queue.
@@ -541,6 +546,7 @@ impl<'r> Copying<'r> {
             temporary: self.temporary.clone(),
             size: self.before.size,
             record,
+            attempt: self.attempt,
         })
     }
 }

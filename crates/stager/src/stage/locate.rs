@@ -44,6 +44,11 @@ pub fn tidy(path: &Path) -> PathBuf {
     path.components().filter(|part| !matches!(part, Component::RootDir | Component::CurDir)).collect()
 }
 
+/// Whether there is something above a path.
+pub fn has_parent(tree: &dyn Tree, path: &Path) -> bool {
+    tree.lstat(path.parent().unwrap_or(Path::new(""))).is_ok()
+}
+
 /// The nearest existing directory above a path, as users see it.
 pub fn nearest(tree: &dyn Tree, path: &Path) -> PathBuf {
     shown(tree, &nearest_in(tree, path).0)

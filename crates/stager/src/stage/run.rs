@@ -216,7 +216,9 @@ impl<'r> Run<'r> {
     pub fn target_failure(&self, path: &Path, error: TreeError, size: u64) -> ItemFailure {
         let tree = self.target();
         let reason = match error.cause {
-            Cause::NotFound => Reason::TargetDirectoryMissing { nearest: locate::nearest(tree, path) },
+            Cause::NotFound if !locate::has_parent(tree, path) => {
+                Reason::TargetDirectoryMissing { nearest: locate::nearest(tree, path) }
+            }
             Cause::AccessDenied | Cause::NotPermitted => {
                 Reason::TargetPermission { refused: shown(tree, path.parent().unwrap_or(path)) }
             }

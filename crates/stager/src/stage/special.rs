@@ -7,7 +7,7 @@ use std::path::Path;
 use super::copy;
 use super::entry::Entry;
 use super::run::{Run, shown};
-use super::{Buffer, attributes, worker};
+use super::{Buffer, attributes, taken, worker};
 use crate::failure::ItemFailure;
 use crate::report::WarningKind;
 use crate::tree::{Cause, Metadata, TreeError};
@@ -24,8 +24,23 @@ fn make(run: &Run<'_>, target: &Path, how: &dyn Fn(&Path) -> Result<(), TreeErro
     }
 }
 
+/// Makes an entry and puts it in place.
+fn place(
+    run: &Run<'_>,
+    entry: &Entry,
+    found: &Metadata,
+    how: &dyn Fn(&Path) -> Result<(), TreeError>,
+) -> Result<(), ItemFailure> {
+    let target = entry.target();
+    let placed = taken::tried_again(|| {
+        make(run, &target, how)?;
+        put(run, entry, &target, found)
+    });
+    placed.map_err(|error| run.target_failure(&target, error, 0))
+}
+
 /// Gives attributes and the final name; on failure our temporary entry goes.
-fn put(run: &Run<'_>, entry: &Entry, target: &Path, found: &Metadata) -> Result<(), ItemFailure> {
+fn put(run: &Run<'_>, entry: &Entry, target: &Path, found: &Metadata) -> Result<(), TreeError> {
     let temporary = run.temporary(target);
     let done = run.target().lstat(&temporary).and_then(|current| {
         attributes::give(run, entry, found, &current.into(), &|change| {
@@ -33,34 +48,27 @@ fn put(run: &Run<'_>, entry: &Entry, target: &Path, found: &Metadata) -> Result<
         })?;
         run.target().rename(&temporary, target)
     });
-    done.map_err(|error| {
+    done.inspect_err(|_| {
         let _ = run.target().unlink(&temporary);
-        run.target_failure(target, error, 0)
     })
 }
 
 /// Makes a symbolic link as it is, wherever it leads.
 pub fn symlink(run: &Run<'_>, entry: &Entry, found: &Metadata) {
-    let (source, target) = (entry.source(), entry.target());
+    let source = entry.source();
     let text = match run.source().read_link(&source) {
         Ok(text) => text,
         Err(error) => return worker::leave(run, entry, Some(run.source_failure(&source, error))),
     };
-    let made = make(run, &target, &|path| run.target().symlink(path, &text));
-    let done = made
-        .map_err(|error| run.target_failure(&target, error, 0))
-        .and_then(|()| put(run, entry, &target, found))
+    let done = place(run, entry, found, &|path| run.target().symlink(path, &text))
         .inspect(|()| run.account.symlinks.add(1));
     worker::leave(run, entry, done.err());
 }
 
 /// Makes a fifo; nobody opens it.
 pub fn fifo(run: &Run<'_>, entry: &Entry, found: &Metadata) {
-    let target = entry.target();
     let mode = attributes::first_mode(run, found);
-    let done = make(run, &target, &|path| run.target().make_fifo(path, mode))
-        .map_err(|error| run.target_failure(&target, error, 0))
-        .and_then(|()| put(run, entry, &target, found))
+    let done = place(run, entry, found, &|path| run.target().make_fifo(path, mode))
         .inspect(|()| run.account.fifos.add(1));
     worker::leave(run, entry, done.err());
 }
@@ -109,9 +117,11 @@ fn link(run: &Run<'_>, existing: &Path, target: &Path) -> Result<(), TreeError> 
     if (first.device, first.inode) == (there.device, there.inode) {
         return Ok(());
     }
-    make(run, target, &|path| tree.link(existing, path))?;
     let temporary = run.temporary(target);
-    tree.rename(&temporary, target).inspect_err(|_| {
-        let _ = tree.unlink(&temporary);
+    taken::tried_again(|| {
+        make(run, target, &|path| tree.link(existing, path))?;
+        tree.rename(&temporary, target).inspect_err(|_| {
+            let _ = tree.unlink(&temporary);
+        })
     })
 }

@@ -140,6 +140,19 @@ impl WriteFile for Writing<'_> {
     }
 }
 
+impl Faulty<'_> {
+    /// The last calls of a process of the same stage that was killed, carried out only now.
+    fn meet_late_calls(&self, temporary: &Path, target: &Path) -> Result<(), TreeError> {
+        if self.plan.meet("late_rename").is_err() {
+            self.inner.rename(temporary, target)?;
+        }
+        if self.plan.meet("late_unlink").is_err() {
+            self.inner.unlink(temporary)?;
+        }
+        Ok(())
+    }
+}
+
 impl Tree for Faulty<'_> {
     fn root(&self) -> &Path {
         self.inner.root()
@@ -166,6 +179,9 @@ impl Tree for Faulty<'_> {
     }
     fn create<'a>(&'a self, path: &Path, mode: u32) -> Result<Box<dyn WriteFile + 'a>, TreeError> {
         self.plan.meet("create")?;
+        if self.plan.meet("late_create").is_err() {
+            self.inner.create(path, mode)?;
+        }
         Ok(Box::new(Writing(self.inner.create(path, mode)?, &self.plan)))
     }
     fn mkdir(&self, path: &Path, mode: u32) -> Result<(), TreeError> {
@@ -186,6 +202,7 @@ impl Tree for Faulty<'_> {
     }
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TreeError> {
         self.plan.meet("rename")?;
+        self.meet_late_calls(from, to)?;
         self.inner.rename(from, to)
     }
     fn unlink(&self, path: &Path) -> Result<(), TreeError> {
