@@ -21,7 +21,7 @@ use super::entry::Entry;
 use super::journal::Record;
 use super::links::{Key, Turn};
 use super::run::{Run, shown};
-use super::{Buffer, PIECE_BYTES, attributes, changed, clone, special, worker};
+use super::{Buffer, PIECE_BYTES, attributes, changed, clone, special, taken, worker};
 use crate::failure::{ItemFailure, Reason, Side};
 use crate::request::Verify;
 use crate::tree::{Cause, Metadata, ReadFile, TreeError, WriteFile};
@@ -311,8 +311,7 @@ impl<'r> Large<'r> {
     }
 }
 
-/// Makes the file to write, under its final name where nobody can mind, else under the temporary one, replacing what a crash of
-/// the same stage has left there.
+/// Makes the file to write, under its final name where nobody can mind, else under the temporary one.
 fn create<'r>(
     run: &Run<'r>,
     entry: &Entry,
@@ -328,14 +327,8 @@ fn create<'r>(
         }
     }
     let temporary = run.temporary(target);
-    let file = match tree.create(&temporary, mode) {
-        Err(TreeError { cause: Cause::Exists, .. }) => {
-            tree.unlink(&temporary)?;
-            tree.create(&temporary, mode)
-        }
-        other => other,
-    };
-    Ok((temporary, file?))
+    let file = taken::made_anew(run, &temporary, || tree.create(&temporary, mode))?;
+    Ok((temporary, file))
 }
 
 /// A source file that is open, and what it was then.

@@ -12,16 +12,10 @@ use crate::failure::ItemFailure;
 use crate::report::WarningKind;
 use crate::tree::{Cause, Metadata, TreeError};
 
-/// Makes an entry under the temporary name of `target`, replacing what a crash of the same stage has left there.
+/// Makes an entry under the temporary name of `target`.
 fn make(run: &Run<'_>, target: &Path, how: &dyn Fn(&Path) -> Result<(), TreeError>) -> Result<(), TreeError> {
     let temporary = run.temporary(target);
-    match how(&temporary) {
-        Err(TreeError { cause: Cause::Exists, .. }) => {
-            run.target().unlink(&temporary)?;
-            how(&temporary)
-        }
-        other => other,
-    }
+    taken::made_anew(run, &temporary, || how(&temporary))
 }
 
 /// Makes an entry and puts it in place.

@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use forebay_stager::tree::{
@@ -20,11 +21,21 @@ pub struct Plan {
     pub cause: Cause,
     seen: AtomicU64,
     fired: AtomicU64,
+    /// Made late, and going to be taken away late too.
+    left: Mutex<Option<PathBuf>>,
 }
 
 impl Plan {
     pub fn new(operation: &'static str, nth: u64, forever: bool, cause: Cause) -> Self {
-        Self { operation, nth, forever, cause, seen: AtomicU64::new(0), fired: AtomicU64::new(0) }
+        Self {
+            operation,
+            nth,
+            forever,
+            cause,
+            seen: AtomicU64::new(0),
+            fired: AtomicU64::new(0),
+            left: Mutex::default(),
+        }
     }
 
     /// Faults that fired.
@@ -142,6 +153,23 @@ impl WriteFile for Writing<'_> {
 
 impl Faulty<'_> {
     /// The last calls of a process of the same stage that was killed, carried out only now.
+    fn meet_late_making(&self, temporary: &Path) -> Result<(), TreeError> {
+        let is_left = self.plan.meet("late_create_and_unlink").is_err();
+        if is_left {
+            *self.plan.left.lock().unwrap() = Some(temporary.to_path_buf());
+        }
+        if is_left || self.plan.meet("late_create").is_err() {
+            self.inner.create(temporary, 0o600)?;
+        }
+        Ok(())
+    }
+
+    /// Before what was made late is removed.
+    fn meet_late_removal(&self, temporary: &Path) -> Result<(), TreeError> {
+        let left = self.plan.left.lock().unwrap().take_if(|left| left == temporary);
+        left.map_or(Ok(()), |left| self.inner.unlink(&left))
+    }
+
     fn meet_late_calls(&self, temporary: &Path, target: &Path) -> Result<(), TreeError> {
         if self.plan.meet("late_rename").is_err() {
             self.inner.rename(temporary, target)?;
@@ -179,9 +207,7 @@ impl Tree for Faulty<'_> {
     }
     fn create<'a>(&'a self, path: &Path, mode: u32) -> Result<Box<dyn WriteFile + 'a>, TreeError> {
         self.plan.meet("create")?;
-        if self.plan.meet("late_create").is_err() {
-            self.inner.create(path, mode)?;
-        }
+        self.meet_late_making(path)?;
         Ok(Box::new(Writing(self.inner.create(path, mode)?, &self.plan)))
     }
     fn mkdir(&self, path: &Path, mode: u32) -> Result<(), TreeError> {
@@ -190,6 +216,7 @@ impl Tree for Faulty<'_> {
     }
     fn symlink(&self, path: &Path, target: &Path) -> Result<(), TreeError> {
         self.plan.meet("symlink")?;
+        self.meet_late_making(path)?;
         self.inner.symlink(path, target)
     }
     fn link(&self, existing: &Path, new: &Path) -> Result<(), TreeError> {
@@ -198,6 +225,7 @@ impl Tree for Faulty<'_> {
     }
     fn make_fifo(&self, path: &Path, mode: u32) -> Result<(), TreeError> {
         self.plan.meet("make_fifo")?;
+        self.meet_late_making(path)?;
         self.inner.make_fifo(path, mode)
     }
     fn rename(&self, from: &Path, to: &Path) -> Result<(), TreeError> {
@@ -207,6 +235,7 @@ impl Tree for Faulty<'_> {
     }
     fn unlink(&self, path: &Path) -> Result<(), TreeError> {
         self.plan.meet("unlink")?;
+        self.meet_late_removal(path)?;
         self.inner.unlink(path)
     }
     fn set_metadata(&self, path: &Path, change: &SetMetadata) -> Result<(), TreeError> {
