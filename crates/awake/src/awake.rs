@@ -24,8 +24,8 @@ struct Inner {
     is_settled: AtomicBool,
 }
 
-/// See the module. Where the device cannot be opened calls are not even counted.
-#[derive(Debug)]
+/// See the module. By default, and where the device cannot be opened, calls are not even counted.
+#[derive(Clone, Debug, Default)]
 pub struct Awake(Option<Arc<Inner>>);
 
 impl Awake {
@@ -47,6 +47,11 @@ impl Awake {
 }
 
 impl Inner {
+    /// Asks; how many calls there were before.
+    fn hold(&self) -> Option<u32> {
+        self.request.hold().ok().map(|()| self.calls.load(Relaxed))
+    }
+
     fn consider(self: &Arc<Self>, now: Instant) {
         let is_fast = self.pace.lock().unwrap_or_else(PoisonError::into_inner).is_fast(now);
         if is_fast && !self.is_settled.swap(true, Relaxed) {
@@ -70,13 +75,6 @@ fn keep(inner: &Weak<Inner>) {
             return inner.is_settled.store(!is_let_go, Relaxed);
         }
         seen = now;
-    }
-}
-
-impl Inner {
-    /// Asks; how many calls there were before.
-    fn hold(&self) -> Option<u32> {
-        self.request.hold().ok().map(|()| self.calls.load(Relaxed))
     }
 }
 

@@ -9,9 +9,9 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 /// The kernel's device for such requests.
-pub const DEVICE: &str = "/dev/cpu_dma_latency";
+const DEVICE: &str = "/dev/cpu_dma_latency";
 /// Names what puts processors to sleep.
-pub const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
+const DRIVER: &str = "/sys/devices/system/cpu/cpuidle/current_driver";
 
 /// What puts the processors of a virtual machine to sleep under KVM. It says that they wake within 1 us, whatever the host does meanwhile.
 const OF_A_GUEST: &str = "haltpoll";
@@ -26,6 +26,7 @@ const ANY_US: i32 = 2_000_000_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Idle {
     device: PathBuf,
+    /// How long waking may take, in microseconds.
     longest_us: i32,
 }
 
@@ -46,11 +47,6 @@ impl Idle {
     /// It is a virtual machine whose processors do not sleep at all while this is held.
     pub fn is_of_a_guest(&self) -> bool {
         self.longest_us == NOT_AT_ALL_US
-    }
-
-    /// How long waking may take, in microseconds.
-    pub fn longest_us(&self) -> i32 {
-        self.longest_us
     }
 
     /// A request, which asks for nothing yet.
@@ -91,7 +87,7 @@ mod tests {
     fn guests_are_kept_awake_and_others_may_sleep_lightly() {
         assert!(Idle::at(Path::new("/d"), "haltpoll").is_of_a_guest());
         assert!(!Idle::at(Path::new("/d"), "intel_idle").is_of_a_guest());
-        let asked = |driver| Idle::at(Path::new("/d"), driver).longest_us();
+        let asked = |driver| Idle::at(Path::new("/d"), driver).longest_us;
         assert_eq!(asked("haltpoll\n"), 0);
         assert_eq!(["intel_idle\n", "acpi_idle\n", "none\n", ""].map(asked), [2; 4]);
     }

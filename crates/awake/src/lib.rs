@@ -16,4 +16,4 @@ mod idle;
 mod pace;
 
 pub use awake::Awake;
-pub use idle::{DEVICE, DRIVER, Idle};
+pub use idle::Idle;

@@ -310,13 +310,15 @@ pub struct Mount {
 }
 
 fn io_uring(word: &str) -> Result<IoUring, String> {
-    let known = IoUring::WORDS.into_iter().find(|(known, _)| *known == word);
-    known.map(|(_, value)| value).ok_or_else(|| "expected never, if-on or switch-on".to_owned())
+    one_of(&IoUring::WORDS, word).ok_or_else(|| "expected never, if-on or switch-on".to_owned())
 }
 
 fn keep_awake(word: &str) -> Result<KeepAwake, String> {
-    let known = KeepAwake::WORDS.into_iter().find(|(known, _)| *known == word);
-    known.map(|(_, value)| value).ok_or_else(|| "expected never, in-guests or always".to_owned())
+    one_of(&KeepAwake::WORDS, word).ok_or_else(|| "expected never, in-guests or always".to_owned())
+}
+
+fn one_of<T: Copy>(words: &[(&str, T)], word: &str) -> Option<T> {
+    words.iter().find(|(known, _)| *known == word).map(|(_, value)| *value)
 }
 
 /// `forebay umount`

@@ -1,7 +1,6 @@
 //! What a caller may choose about a mount.
 
 use forebay_awake::Awake;
-use std::sync::Arc;
 use std::time::Duration;
 
 /// Choices of one mount.
@@ -24,7 +23,7 @@ pub struct MountOptions {
     /// Who else changes the instance.
     pub cache: CachePolicy,
     /// Keeps the machine's processors awake while there are many requests.
-    pub awake: Option<Arc<Awake>>,
+    pub awake: Awake,
 }
 
 impl MountOptions {
@@ -40,7 +39,7 @@ impl MountOptions {
             threads: default_threads(),
             io_uring: true,
             cache: CachePolicy::SoleOwner,
-            awake: None,
+            awake: Awake::default(),
         }
     }
 }

@@ -16,7 +16,7 @@ use std::fmt::Display;
 use std::io::{Read as _, Write as _};
 use std::os::fd::AsRawFd;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 const FILE: u64 = 2;
@@ -141,7 +141,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let connection = Greeting::receive(device)?.agree(&agreement)?;
     // As mounts do it: what FUSE gives is compared with them.
     let idle = Some(Idle::of_this_machine()).filter(Idle::is_of_a_guest);
-    let awake = idle.map(|idle| Arc::new(Awake::new(&idle)));
+    let awake = idle.map_or_else(Awake::default, |idle| Awake::new(&idle));
     let serving = Serving { threads: THREADS, queue_per_thread: true, name: "ceiling", awake };
     std::thread::scope(|scope| {
         scope.spawn(|| connection.serve(&nothing, &serving));

@@ -15,15 +15,13 @@ pub(crate) struct Dispatch<'a> {
     pub(crate) handler: &'a dyn Handler,
     pub(crate) features: Features,
     pub(crate) answers: Arc<dyn Transport>,
-    pub(crate) awake: Option<&'a Awake>,
+    pub(crate) awake: &'a Awake,
 }
 
 impl Dispatch<'_> {
     /// Serves one message; `room` is for the data of the answer.
     pub(crate) fn serve(&self, decoded: Result<Request<'_>, DecodeError>, room: &mut [u8]) {
-        if let Some(awake) = self.awake {
-            awake.called();
-        }
+        self.awake.called();
         match decoded {
             Ok(request) => self.call(&request, room),
             Err(error) => self.damaged(&error),

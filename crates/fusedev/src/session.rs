@@ -35,7 +35,7 @@ pub struct Serving {
     /// Begin of the threads' names.
     pub name: &'static str,
     /// Is told of each request, so that the machine's processors stay awake while there are many.
-    pub awake: Option<Arc<Awake>>,
+    pub awake: Awake,
 }
 
 /// What the serving threads of one mount have in common.
@@ -45,13 +45,13 @@ struct Shared<'a> {
     features: Features,
     request_bytes: usize,
     closings: &'a Closings,
-    awake: Option<&'a Awake>,
+    awake: &'a Awake,
 }
 
 /// Runs the threads until all have ended, then tells the handler.
 pub(crate) fn run(connection: Connection, handler: &dyn Handler, serving: &Serving) -> io::Result<()> {
     let Connection { device, features, request_bytes, rings, closings } = connection;
-    let awake = serving.awake.as_deref();
+    let awake = &serving.awake;
     let shared = Shared { handler, features, request_bytes, closings: &closings, awake };
     let served = match rings {
         None => by_device(device, shared, serving),

@@ -253,7 +253,7 @@ impl Mounted {
         });
         let (notifier, handler) = (connection.notifier(), Arc::clone(&file));
         let latency = tempfile::NamedTempFile::new().unwrap();
-        let awake = Some(Arc::new(Awake::new(&Idle::at(latency.path(), "haltpoll"))));
+        let awake = Awake::new(&Idle::at(latency.path(), "haltpoll"));
         let serving = Serving { threads, queue_per_thread: threads > 1, name: "test", awake };
         let serving = std::thread::spawn(move || connection.serve(&*handler, &serving));
         Mounted { _switched, point, events, notifier, file, latency, serving: Some(serving) }

@@ -80,11 +80,8 @@ pub(super) fn end_all(
 /// Cuts the connection of a mount whose process answers no more. As a rule the kernel has done so when it ended; not if a thread of it waits
 /// for those who wait for its answer. Their calls fail now, and they can be ended; before they could not.
 pub(super) fn cut(point: &Path) -> Result<(), AgentError> {
-    match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | UnmountFlags::FORCE) {
-        // In use, but cut all the same.
-        Err(Errno::BUSY) | Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(()),
-        Err(error) => Err(AgentError::system("cut the connection of the mount at", point, error)),
-    }
+    // One that is in use stays, and is cut all the same.
+    is_gone_with(UnmountFlags::FORCE, point).map(drop)
 }
 
 /// Takes a mount from its path, whoever uses it.
@@ -97,7 +94,11 @@ pub(super) fn detach(point: &Path) -> Result<(), AgentError> {
 
 /// Unmounts if nobody uses it.
 fn is_idle(point: &Path) -> Result<bool, AgentError> {
-    match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW) {
+    is_gone_with(UnmountFlags::empty(), point)
+}
+
+fn is_gone_with(flags: UnmountFlags, point: &Path) -> Result<bool, AgentError> {
+    match rustix::mount::unmount(point, UnmountFlags::NOFOLLOW | flags) {
         // Gone, by whomever.
         Ok(()) | Err(Errno::INVAL | Errno::NOENT) => Ok(true),
         Err(Errno::BUSY) => Ok(false),

@@ -88,7 +88,6 @@ impl Mounts<'_> {
             io_uring: self.io_uring,
             keep_awake: self.keep_awake,
         };
-        self.cut_dead(&record)?;
         let is_up = self.is_up(&record)?;
         targets::write_client(&directory, self.node, target, token)?;
         if is_up {
@@ -103,24 +102,16 @@ impl Mounts<'_> {
         worker::start(self.program, Role::Mount, &directory, &directory.join("log"))
     }
 
-    /// Nobody waits for the answer of a process that was killed: see [`evict::cut`].
-    fn cut_dead(&self, record: &MountRecord) -> Result<(), TaskError> {
-        let lock = self.lock(record.activation);
-        if self.state.mount(record.activation).is_dir()
-            && is_in_table(record)?
-            && !lifelock::is_at_work(&lock)?
-        {
-            evict::cut(&mount_table::resolved(&record.path))?;
-            lifelock::wait_for_end(&lock, END_WAIT)?;
-        }
-        Ok(())
-    }
-
-    /// Mounted, by a process that lives. One that is about to mount is waited for.
+    /// Mounted, by a process that lives. One that is about to mount is waited for; of one that was killed nobody waits for an answer any
+    /// more afterwards: see [`evict::cut`].
     fn is_up(&self, record: &MountRecord) -> Result<bool, TaskError> {
         let lock = self.lock(record.activation);
         if !self.state.mount(record.activation).is_dir() {
             return Ok(false);
+        }
+        if is_in_table(record)? && !lifelock::is_at_work(&lock)? {
+            evict::cut(&mount_table::resolved(&record.path))?;
+            lifelock::wait_for_end(&lock, END_WAIT)?;
         }
         let begin = Instant::now();
         while lifelock::living(&lock)?.is_some() {
@@ -163,7 +154,6 @@ impl Mounts<'_> {
         };
         let lock = self.lock(activation);
         let point = mount_table::resolved(&record.path);
-        self.cut_dead(&record)?;
         // One that is about to mount would do so behind our back.
         self.is_up(&record)?;
         let mut is_used = false;

@@ -2,7 +2,6 @@
 
 use forebay_awake::{Awake, Idle};
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// When processors are kept awake.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -28,8 +27,8 @@ impl KeepAwake {
     }
 
     /// For those who answer calls in this process, if this machine's processors are to be kept awake.
-    pub(crate) fn awake(self) -> Option<Arc<Awake>> {
-        self.asks(Idle::of_this_machine()).map(|idle| Arc::new(Awake::new(&idle)))
+    pub(crate) fn awake(self) -> Awake {
+        self.asks(Idle::of_this_machine()).map_or_else(Awake::default, |idle| Awake::new(&idle))
     }
 
     fn asks(self, idle: Idle) -> Option<Idle> {

@@ -68,7 +68,7 @@ pub fn play(point: &str, source: &str) -> ExitCode {
     };
     let connection = Greeting::receive(device).unwrap().agree(&agreement).unwrap();
     let handler = Silent(connection.notifier());
-    let serving = Serving { threads: 1, queue_per_thread: false, name: "silent", awake: None };
+    let serving = Serving { threads: 1, queue_per_thread: false, name: "silent", awake: Default::default() };
     connection.serve(&handler, &serving).unwrap();
     ExitCode::SUCCESS
 }

@@ -33,7 +33,7 @@ pub(crate) struct Service<'a> {
     pub(crate) closings: &'a Closings,
     pub(crate) features: Features,
     pub(crate) reserve: &'a Reserve,
-    pub(crate) awake: Option<&'a Awake>,
+    pub(crate) awake: &'a Awake,
 }
 
 /// Serves until the mount is gone. `late`: of a place that comes later, the file of the lock that it comes for. `enlist` is told

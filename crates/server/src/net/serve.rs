@@ -27,20 +27,20 @@ pub(crate) struct Line<'a> {
     pub(crate) stream: &'a mut Stream,
     pub(crate) inbox: &'a mut Inbox,
     /// Is told of each request.
-    pub(crate) awake: Option<&'a Awake>,
+    pub(crate) awake: &'a Awake,
 }
 
 /// The next request; `None`: the connection is over.
-fn receive(stream: &mut Stream, inbox: &mut Inbox, awake: Option<&Awake>) -> Option<Header> {
+fn receive(stream: &mut Stream, inbox: &mut Inbox, awake: &Awake) -> Option<Header> {
     // Else it is answered with what is here, or read to its end.
     if inbox.lacks_header() {
         stream.await_input().ok()?;
     }
-    if let Some(awake) = awake {
-        awake.called();
-    }
     match inbox.receive(stream, FrameLimits::KNOWN) {
-        Ok(header) => header,
+        Ok(header) => {
+            awake.called();
+            header
+        }
         Err(FrameError::Connection(_)) => None,
         Err(FrameError::Decode(error)) => {
             // The other side may not listen any more.

@@ -56,7 +56,7 @@ pub struct NetConfig {
     /// Instances that it is going to serve: [`Server::awaits`].
     pub awaited: Vec<String>,
     /// Keeps the machine's processors awake while there are many requests.
-    pub awake: Option<Arc<Awake>>,
+    pub awake: Awake,
 }
 
 impl Default for NetConfig {
@@ -69,7 +69,7 @@ impl Default for NetConfig {
             handshake_time: Duration::from_secs(10),
             locks: LockLimits::default(),
             awaited: Vec::new(),
-            awake: None,
+            awake: Awake::default(),
         }
     }
 }
@@ -344,8 +344,7 @@ impl Inner {
             return;
         }
         let Admitted { hosted, role, session, part } = admitted;
-        let awake = self.config.awake.as_deref();
-        let line = serve::Line { stream: &mut stream, inbox: &mut inbox, awake };
+        let line = serve::Line { stream: &mut stream, inbox: &mut inbox, awake: &self.config.awake };
         match part {
             Part::Data => serve::data(line, &hosted, role, session),
             Part::Metadata(member) => serve::metadata(line, &member, &hosted),

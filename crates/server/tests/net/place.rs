@@ -76,7 +76,7 @@ impl Place {
             grace: self.grace,
             connections_max: self.connections_max,
             handshake_time: self.handshake_time,
-            awake: Some(Arc::new(Awake::new(&Idle::at(&self.latency(), "haltpoll")))),
+            awake: Awake::new(&Idle::at(&self.latency(), "haltpoll")),
             ..NetConfig::default()
         };
         let server = Server::start(config).unwrap();
