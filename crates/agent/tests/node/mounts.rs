@@ -119,7 +119,8 @@ fn a_mount_whose_process_died_is_not_held_and_made_again() {
     node.mount(ACTIVATION, &point, &target, &token).unwrap();
     fs::write(Path::new(&point).join("file"), "x").unwrap();
     leaks::kill_with(&scene.path("state2"), "mount");
-    assert!(node.held_mounts().unwrap().is_empty());
+    let held = node.held_mounts().unwrap();
+    assert!(held.is_empty(), "{held:?} by {:?}", leaks::with(&scene.path("state2"), "mount"));
     node.mount(ACTIVATION, &point, &target, &token).unwrap();
     assert_eq!(fs::read_to_string(Path::new(&point).join("file")).unwrap(), "x");
     leaks::kill_with(&scene.path("state2"), "mount");
