@@ -138,7 +138,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         if std::thread::panicking() {
             for number in 0..=COMPUTE {
-                let log = fs::read_to_string(self.scene.path("agents.log")).unwrap_or_default();
+                let log = roles::log(self.scene.root());
                 if number == 0 {
                     eprintln!("{log}");
                 }

@@ -27,8 +27,12 @@ fn mapper(directory: &str) -> Child {
     let mapped = Path::new(directory).join("mapped.so");
     fs::copy(library, &mapped).unwrap();
     let child = Command::new("sleep").arg("1000").env("LD_PRELOAD", &mapped).spawn().unwrap();
-    let maps = format!("/proc/{}/maps", child.id());
-    wait_until("it is mapped", || fs::read_to_string(&maps).is_ok_and(|maps| maps.contains("mapped.so")));
+    let of_it = |what| fs::read_to_string(format!("/proc/{}/{what}", child.id())).unwrap_or_default();
+    // While it is loaded it needs the mount: once that is dead a look at a page not seen before ends a process.
+    let sleeps = format!("{} ", libc::SYS_clock_nanosleep);
+    wait_until("it is mapped, and all loaded", || {
+        of_it("maps").contains("mapped.so") && of_it("syscall").starts_with(&sleeps)
+    });
     child
 }
 
@@ -151,7 +155,7 @@ fn who_is_in_a_dead_mount_is_ended_too() {
             node.mount(ACTIVATION, &point, &target, &token).unwrap();
             fs::write(Path::new(&point).join("file"), "x").unwrap();
             for one in [&mut inside, &mut mapper] {
-                assert!(one.try_wait().unwrap().is_none(), "the activation has not ended");
+                assert_eq!(one.try_wait().unwrap(), None, "the activation has not ended");
             }
         }
         node.unmount(ACTIVATION).unwrap();

@@ -44,9 +44,16 @@ pub fn start(root: &Path, words: &[&str]) -> Child {
     command.args(words).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
 }
 
+const LOG: &str = "agents.log";
+
+/// What the roles have said whose words go to a file.
+pub fn log(root: &Path) -> String {
+    std::fs::read_to_string(root.join(LOG)).unwrap_or_default()
+}
+
 /// Starts a role whose words go to a file.
 pub fn start_silently(root: &Path, words: &[&str]) -> Child {
-    let log = std::fs::OpenOptions::new().append(true).create(true).open(root.join("agents.log")).unwrap();
+    let log = std::fs::OpenOptions::new().append(true).create(true).open(root.join(LOG)).unwrap();
     let mut command = Command::new(program(root));
     command.args(words).stdin(Stdio::null()).stdout(log.try_clone().unwrap()).stderr(log);
     command.spawn().unwrap()

@@ -12,6 +12,7 @@ use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 use std::ffi::{CString, OsStr};
 use std::fmt::Display;
 use std::fs;
+use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
@@ -76,7 +77,8 @@ pub fn play(point: &str, source: &str) -> ExitCode {
 /// The connection of a mount, which is cut when this is dropped: a failed test leaves nobody who waits.
 struct Cut {
     control: PathBuf,
-    number: String,
+    /// Open from the start: when the connection is gone its number is another's, and so is the file of that name.
+    abort: fs::File,
 }
 
 impl Cut {
@@ -84,19 +86,20 @@ impl Cut {
         let table = fs::read_to_string("/proc/self/mountinfo").unwrap();
         let is_there = |fields: &Vec<&str>| fields[4] == point;
         let fields = table.lines().map(|line| line.split(' ').collect()).rfind(is_there).unwrap();
-        let number = fields[2].split_once(':').unwrap().1.to_owned();
+        let number = fields[2].split_once(':').unwrap().1;
         let control = scene.path("connections");
         fs::create_dir(&control).unwrap();
         mount("control", &control, "fusectl", MountFlags::empty(), None).unwrap();
-        Cut { control, number }
+        let abort = fs::File::options().write(true).open(control.join(number).join("abort")).unwrap();
+        Cut { control, abort }
     }
 }
 
 impl Drop for Cut {
     fn drop(&mut self) {
         // It is gone if all went well.
-        let _ = fs::write(self.control.join(&self.number).join("abort"), "1");
-        unmount(&self.control, UnmountFlags::empty()).unwrap();
+        let _ = self.abort.write_all(b"1");
+        unmount(&self.control, UnmountFlags::DETACH).unwrap();
     }
 }
 
@@ -116,7 +119,11 @@ impl Stuck {
         unmount(point, UnmountFlags::DETACH).unwrap();
         let mut server = roles::start_silently(scene.root(), &["silent-mount", point, source]);
         let directory = Path::new(point).join(DIRECTORY);
-        wait_until("it is mounted", || directory.is_dir());
+        wait_until("it is mounted", || {
+            let end = server.try_wait().unwrap();
+            assert!(end.is_none(), "{end:?}: {}", roles::log(scene.root()));
+            directory.is_dir()
+        });
         let cut = Cut::of(scene, point);
         let mut waiting = Command::new("rmdir");
         let waiting = waiting.arg(directory).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
