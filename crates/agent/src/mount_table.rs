@@ -3,26 +3,18 @@
 //! Reading it touches no file system, so a dead FUSE mount cannot block or fail a look at it.
 
 use crate::error::AgentError;
-use serde::{Deserialize, Serialize};
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 const FILE: &str = "/proc/self/mountinfo";
 
-/// The number of a mount, the same in all mount namespaces. It is another's only after the mount is gone for everybody.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(transparent)]
+/// The number of a mount, the same in all mount namespaces. The kernel gives it to the next
+/// mount as soon as nobody keeps this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct MountId(u64);
 
 impl MountId {
-    /// Of the mounts that a `mountinfo` shows.
-    pub fn all(mountinfo: &Path) -> std::io::Result<BTreeSet<MountId>> {
-        let text = std::fs::read(mountinfo)?;
-        Ok(text.split(|byte| *byte == b'\n').filter_map(parse).map(|mount| mount.id).collect())
-    }
-
     /// Of the mount that an open file is on; `fdinfo` is the file in `/proc` that says so.
     pub fn of_fdinfo(fdinfo: &Path) -> Option<MountId> {
         let text = std::fs::read_to_string(fdinfo).ok()?;

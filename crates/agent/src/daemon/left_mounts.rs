@@ -1,63 +1,87 @@
 //! Mounts of ours that were taken from their path while somebody was in them: they had died, or who was in them was not seen.
 //!
 //! Whoever has a working directory, an open or a mapped file in one keeps it, and nothing at any path shows it any more: it is
-//! known by its number in the mount table, which the kernel gives to no other mount while somebody keeps this one. The numbers are
-//! written down before a mount is taken from its path; a crash in between leaves the number of a mount that is still there. At the
-//! end of the activation those who are in one are ended, where that is configured. A number that a mount has which can be
-//! seen - by us or by the process itself - is another mount's by now, or is not left, and counts for nothing.
+//! known by its number in the mount table. When nobody keeps it any more the kernel gives the number to the next mount, which may
+//! be anybody's; so the agent keeps each of them itself, by a descriptor of its root that opens nothing, until those who are in it
+//! were ended at the end of the activation.
+//!
+//! Order of events: the descriptor - the mount leaves the tree - ... - who is in it is ended - the descriptor goes, and with it the
+//! mount, whose process ends then if it still lived. With the agent the descriptors go too: of a mount that was left before an
+//! agent started nothing is known, and whoever is still in it fails there and is not ended.
 
+use super::error::TaskError;
 use super::evict;
-use super::state;
 use crate::error::AgentError;
-use crate::mount_table::MountId;
+use crate::mount_table::{Mount, MountId};
+use forebay_model::ids::ActivationId;
 use rustix::fs::{Mode, OFlags};
-use std::collections::BTreeSet;
+use rustix::io::Errno;
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// The file in the directory of an activation.
-const FILE: &str = "left.json";
-/// Most numbers that are remembered; a mount dies only when its process is killed.
+/// Most mounts of an activation that are kept; one dies only when its process is killed. Of more the oldest goes.
 const LEFT_MAX: usize = 64;
 /// How the device of a file system without a disk begins in `maps`.
 const NO_DISK: &str = "00:";
 /// Inode of a mapping of no file.
 const NO_FILE: &str = "0";
 
-/// Remembers a mount that is about to be taken from its path.
-pub(super) fn remember(directory: &Path, id: MountId) -> Result<(), AgentError> {
-    let mut left = read(directory)?;
-    if left.contains(&id) {
-        return Ok(());
+/// The mounts that were left, by activation.
+#[derive(Debug, Default)]
+pub(super) struct LeftMounts {
+    kept: Mutex<BTreeMap<ActivationId, Vec<Kept>>>,
+}
+
+/// A mount whose number is no other's.
+#[derive(Debug)]
+struct Kept {
+    id: MountId,
+    _root: OwnedFd,
+}
+
+impl LeftMounts {
+    /// Keeps a mount that is about to be taken from its path.
+    pub fn keep(&self, activation: ActivationId, mount: &Mount) -> Result<(), AgentError> {
+        let Some(one) = Kept::take(mount)? else { return Ok(()) };
+        let mut kept = self.kept();
+        let of_it = kept.entry(activation).or_default();
+        of_it.retain(|other| other.id != one.id);
+        of_it.push(one);
+        let too_many = of_it.len().saturating_sub(LEFT_MAX);
+        of_it.drain(..too_many);
+        Ok(())
     }
-    left.push(id);
-    let forgotten = left.len().saturating_sub(LEFT_MAX);
-    left.drain(..forgotten);
-    state::write(&directory.join(FILE), &left)
-}
 
-fn read(directory: &Path) -> Result<Vec<MountId>, AgentError> {
-    Ok(state::read(&directory.join(FILE))?.unwrap_or_default())
-}
-
-/// Ends whoever is in a mount that was remembered.
-pub(super) fn end_holders(directory: &Path) -> Result<(), AgentError> {
-    let left: BTreeSet<MountId> = read(directory)?.into_iter().collect();
-    let left: BTreeSet<MountId> = left.difference(&seen(Path::new("/proc/self"))).copied().collect();
-    if left.is_empty() {
-        return Ok(());
+    /// Ends whoever is in a mount that an activation left, and keeps them no longer.
+    pub fn end_holders(&self, activation: ActivationId) -> Result<(), TaskError> {
+        let left: BTreeSet<MountId> =
+            self.kept().get(&activation).into_iter().flatten().map(|one| one.id).collect();
+        if !left.is_empty() {
+            evict::end_all(|process| !used(process).is_disjoint(&left), || Ok(true))?;
+        }
+        self.kept().remove(&activation);
+        Ok(())
     }
-    evict::end_all(|process| is_in(process, &left), || Ok(true))
+
+    fn kept(&self) -> MutexGuard<'_, BTreeMap<ActivationId, Vec<Kept>>> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
-/// Whether a process is in one of these mounts.
-fn is_in(process: &Path, left: &BTreeSet<MountId>) -> bool {
-    let used: BTreeSet<MountId> = used(process).intersection(left).copied().collect();
-    !used.is_empty() && !used.is_subset(&seen(process))
-}
-
-/// The mounts that a process sees.
-fn seen(process: &Path) -> BTreeSet<MountId> {
-    MountId::all(&process.join("mountinfo")).unwrap_or_default()
+impl Kept {
+    /// `None` if the mount is not at its path any more: what is seen there then is another one, which is not ours to end anybody in.
+    fn take(mount: &Mount) -> Result<Option<Kept>, AgentError> {
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let root = match rustix::fs::open(&mount.point, flags, Mode::empty()) {
+            Ok(root) => root,
+            Err(Errno::NOENT) => return Ok(None),
+            Err(error) => return Err(AgentError::system("keep the mount at", &mount.point, error)),
+        };
+        let is_it = mount_of(&root) == Some(mount.id);
+        Ok(is_it.then_some(Kept { id: mount.id, _root: root }))
+    }
 }
 
 /// The mounts of a process's directories, its program, its open and its mapped files.
@@ -65,7 +89,7 @@ fn used(process: &Path) -> BTreeSet<MountId> {
     let links = ["cwd", "root", "exe"].map(|name| process.join(name)).into_iter();
     let files = std::fs::read_dir(process.join("fdinfo")).into_iter().flatten().flatten();
     let files = files.filter_map(|file| MountId::of_fdinfo(&file.path()));
-    links.chain(mapped(process)).filter_map(|link| mount_of(&link)).chain(files).collect()
+    links.chain(mapped(process)).filter_map(|link| mount_behind(&link)).chain(files).collect()
 }
 
 /// Links to the mapped files that may be ours: those on a file system without a disk, as every one of FUSE is. `maps` names
@@ -88,8 +112,10 @@ fn mapped(process: &Path) -> Vec<PathBuf> {
 }
 
 /// The link is followed without asking the file system behind it, which may be dead.
-fn mount_of(link: &Path) -> Option<MountId> {
-    use std::os::fd::AsRawFd;
-    let place = rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
-    MountId::of_fdinfo(Path::new(&format!("/proc/self/fdinfo/{}", place.as_raw_fd())))
+fn mount_behind(link: &Path) -> Option<MountId> {
+    mount_of(&rustix::fs::open(link, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?)
+}
+
+fn mount_of(file: &OwnedFd) -> Option<MountId> {
+    MountId::of_fdinfo(Path::new(&format!("/proc/self/fdinfo/{}", file.as_raw_fd())))
 }

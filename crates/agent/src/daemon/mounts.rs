@@ -11,7 +11,7 @@
 use super::config::Holding;
 use super::error::TaskError;
 use super::evict;
-use super::left_mounts;
+use super::left_mounts::LeftMounts;
 use super::log_file;
 use super::mount_place;
 use super::state::{self, State};
@@ -19,7 +19,7 @@ use super::tail::Tail;
 use super::targets;
 use super::worker::{self, Role, note, say_ready};
 use crate::error::AgentError;
-use crate::mount_table;
+use crate::mount_table::{self, Mount};
 use crate::mounting;
 use crate::node::{ClientMount, InstanceFile, IoUring, KeepAwake, MountWishes};
 use crate::process::lifelock::{self, LifeLock};
@@ -61,6 +61,7 @@ struct MountRecord {
 /// The mounts of a node.
 pub(super) struct Mounts<'a> {
     pub state: &'a State,
+    pub left: &'a LeftMounts,
     pub node: &'a str,
     pub program: &'a Path,
     pub holders: Holding,
@@ -140,7 +141,7 @@ impl Mounts<'_> {
                 let problem = format!("has a mount of {:?} (type {})", found.source, found.kind);
                 return Err(TaskError::Foreign { path: point, problem });
             }
-            self.detach(&self.state.mount(record.activation), &point)?;
+            self.detach(record.activation, &found)?;
         }
         Ok(())
     }
@@ -157,15 +158,13 @@ impl Mounts<'_> {
         // One that is about to mount would do so behind our back.
         self.is_up(&record)?;
         let mut is_used = false;
-        while is_in_table(&record)? {
+        while let Some(found) = in_table(&record)? {
             if evict::unmount(&point, self.holders)? {
                 is_used = true;
-                self.detach(&directory, &point)?;
+                self.detach(activation, &found)?;
             }
         }
-        if self.holders == Holding::Kill {
-            left_mounts::end_holders(&directory)?;
-        }
+        self.left.end_holders(activation)?;
         let is_left = is_used && self.holders == Holding::Leave;
         if !is_left && !lifelock::wait_for_end(&lock, END_WAIT)? {
             lifelock::signal(&lock, Signal::KILL)?;
@@ -181,12 +180,12 @@ impl Mounts<'_> {
         Ok(state::remove_directory(&directory)?)
     }
 
-    /// Takes a mount that is used from its path. Who is in it can be found by its number then.
-    fn detach(&self, directory: &Path, point: &Path) -> Result<(), TaskError> {
-        if let Some(found) = mount_table::at(point)? {
-            left_mounts::remember(directory, found.id)?;
+    /// Takes a mount that is used from its path. Who is in it can be found at the end of the activation.
+    fn detach(&self, activation: ActivationId, found: &Mount) -> Result<(), AgentError> {
+        if self.holders == Holding::Kill {
+            self.left.keep(activation, found)?;
         }
-        Ok(evict::detach(point)?)
+        evict::detach(&found.point)
     }
 
     /// Takes away what is left of mounts whose processes are dead, as after a start of the machine.
@@ -215,8 +214,12 @@ impl Mounts<'_> {
 }
 
 fn is_in_table(record: &MountRecord) -> Result<bool, AgentError> {
+    Ok(in_table(record)?.is_some())
+}
+
+fn in_table(record: &MountRecord) -> Result<Option<Mount>, AgentError> {
     let found = mount_table::at(&mount_table::resolved(&record.path))?;
-    Ok(found.is_some_and(|found| found.kind == KIND && found.source == Path::new(&record.source)))
+    Ok(found.filter(|found| found.kind == KIND && found.source == Path::new(&record.source)))
 }
 
 /// Where the controller may have something mounted: an absolute path without tricks.

@@ -9,6 +9,7 @@ use super::disk_mark;
 use super::error::TaskError;
 use super::file_server;
 use super::fragments::{Disk, NewFragment};
+use super::left_mounts::LeftMounts;
 use super::mounts::Mounts;
 use super::stages::{Cancel, Stages, Staging};
 use super::state::State;
@@ -38,6 +39,7 @@ pub struct Node {
     config: AgentConfig,
     state: State,
     program: PathBuf,
+    left: LeftMounts,
     /// The file server is started by one thread at a time.
     starting: Mutex<()>,
     /// A new disk is marked by one thread at a time.
@@ -78,6 +80,7 @@ impl Node {
             state,
             program: worker::own_program()?,
             config,
+            left: LeftMounts::default(),
             starting: Mutex::default(),
             marking: Mutex::default(),
         })
@@ -112,6 +115,7 @@ impl Node {
     fn mounts(&self) -> Mounts<'_> {
         Mounts {
             state: &self.state,
+            left: &self.left,
             node: &self.config.node,
             program: &self.program,
             holders: self.config.holders,

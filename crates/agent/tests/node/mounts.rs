@@ -166,6 +166,35 @@ fn who_is_in_a_dead_mount_is_ended_too() {
     }
 }
 
+/// The kernel gives the number of a mount that nobody keeps to the next one.
+#[test]
+fn who_is_in_a_mount_of_others_that_is_gone_goes_on() {
+    const OTHERS: usize = 16;
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let (node, point) = (scene.node(2), scene.mount_point("1"));
+    let (target, token) = (scene.striped(INSTANCE), secrets(INSTANCE).token);
+    node.mount(ACTIVATION, &point, &target, &token).unwrap();
+    let inside = |place: &str| Command::new("sleep").arg("1000").current_dir(place).spawn().unwrap();
+    let leaves = inside(&point);
+    leaks::kill_with(&scene.path("state2"), "mount");
+    node.mount(ACTIVATION, &point, &target, &token).unwrap();
+    ended(vec![leaves]);
+    let other = |number| {
+        let place = scene.path(&format!("other{number}"));
+        fs::create_dir(&place).unwrap();
+        let is_done = |command: &mut Command| command.arg(&place).status().unwrap().success();
+        assert!(is_done(Command::new("mount").args(["-t", "tmpfs", "none"])));
+        let one = inside(place.to_str().unwrap());
+        assert!(is_done(Command::new("umount").arg("--lazy")));
+        one
+    };
+    let others: Vec<Child> = (0..OTHERS).map(other).collect();
+    node.unmount(ACTIVATION).unwrap();
+    assert_eq!(ended(others), [false; OTHERS]);
+    scene.tear_down(INSTANCE);
+}
+
 #[test]
 fn or_left_in_it() {
     let scene = Scene::new(StorageKind::Directory);
