@@ -19,7 +19,7 @@ export RUSTUP_TOOLCHAIN := $(TOOLCHAIN)
 endif
 
 .DEFAULT_GOAL := help
-.PHONY: help setup build check test soak cluster cluster-down demo bench install uninstall deb newcomer clean lint
+.PHONY: help setup build check test soak suites cluster cluster-down demo bench install uninstall deb newcomer clean lint
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "make %-12s %s\n", $$1, $$2 }'
@@ -58,6 +58,10 @@ soak: ## random operations and clusters with seeds of the clock, ROUNDS times (d
 		$(CARGO) test --release --locked --package forebay-controller --test cluster_simulation many_storms -- --ignored; \
 	done
 	FOREBAY_TEST_NAMES="$${NAMES:-1000000}" $(CARGO) test --release --locked --package forebay-client --test scale very_many -- --nocapture
+
+suites: build ## pjdfstest and fsx, by others, on every way a burst buffer is served; needs root and crates.io
+	@scripts/setup.sh test
+	@scripts/suites.sh
 
 cluster: ## Slurm, MUNGE and Forebay on seven hosts in namespaces of this machine, and a shell there; needs root
 	@scripts/setup.sh test
