@@ -31,6 +31,7 @@ mod ops;
 mod options;
 mod privilege;
 mod probe;
+mod root;
 mod seen;
 mod set_id;
 mod translate;

@@ -1,8 +1,8 @@
 //! Mounting: checks, the kernel's mount, the agreement with the kernel, the serving threads.
 //!
 //! Order of events: (1) options and mount point are checked, (2) the kernel mounts, (3) protocol and features are
-//! agreed, (4) passthrough is tried with a file in memory, (5) threads start serving. An error in 2 leaves nothing; an
-//! error in 3 to 5 takes the mount away again. A crash after 2 leaves a dead mount: [`crate::unmount_stale`].
+//! agreed, (4) passthrough is tried with a file in memory, (5) threads start serving, (6) the kernel is made to know the root.
+//! An error in 2 leaves nothing; an error in 3 to 6 takes the mount away again. A crash after 2 leaves a dead mount: [`crate::unmount_stale`].
 
 use crate::adapter::{Adapter, Shared};
 use crate::attach::{AttachOptions, Way, attach};
@@ -14,6 +14,7 @@ use crate::mounted::{Ended, Features, Mounted};
 use crate::mountinfo::topmost_at;
 use crate::negotiate::{self, Plan, Wishes};
 use crate::options::MountOptions;
+use crate::root;
 use crate::unmount::Target;
 use forebay_client::Volume;
 use forebay_fusedev::{Connection, Greeting, HandshakeError, Serving};
@@ -98,6 +99,7 @@ fn serve(volume: Arc<Volume>, device: OwnedFd, target: &Target, options: &MountO
     let (threads, awake) = (options.threads, options.awake.clone());
     let serving = Serving { threads, queue_per_thread, name: THREAD_NAME, awake };
     start(connection, adapter, serving, Arc::clone(&ended))?;
+    root::make_known(&target.mountpoint)?;
     Ok(Parts { ended, features, shared, cache })
 }
 
