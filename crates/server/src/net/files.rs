@@ -47,7 +47,7 @@ pub(crate) fn set_attributes(
     let change = SetAttr { size: change.size.filter(|_| !is_cut), ..*change };
     let attr = asking.changing(who).setattr(who.caller(), ino, stub, &change)?;
     drop(changing);
-    Ok(Attr { valid_ms: asking.home.grant(ino, asking.session), ..attr })
+    Ok(Attr { valid_ms: asking.grant_answered(ino), ..attr })
 }
 
 pub(crate) fn create(

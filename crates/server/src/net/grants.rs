@@ -20,6 +20,12 @@
 //! A name that a client moves is shown where it is now as long as it might be shown where it was ([`Grants::carried`]): the client is
 //! told of changes of that name, whether or not it was given a grant on the directory, and of no other name there.
 //!
+//! What a kernel is answered it takes up a little later, and not at all if it was told of a change meanwhile; it then goes on
+//! with the attributes that it had, however old they are. So a client is granted nothing on an object that others changed until
+//! it was answered its attributes as they are now, and [`TAKEN_UP_MS`] have passed ([`Grants::answering`]): who is granted nothing is
+//! told nothing. An answer that is lost later, when there are grants again, changes nothing. An object that a client did
+//! not have before its kernel takes up at once.
+//!
 //! Two clients whose kernels lock the same directory for changes of their own cannot answer each other until these are
 //! made. Then the grants end the wait, once: afterwards neither is given one while both go on.
 //!
@@ -41,6 +47,8 @@ pub(crate) const VALID_MS: u32 = 1000;
 pub(crate) const VALID_ALONE_MS: u32 = 5000;
 /// How long after a change others get no grant.
 pub(crate) const QUIET_MS: u64 = 5000;
+/// After so long a kernel has taken up what it was answered.
+pub(crate) const TAKEN_UP_MS: u64 = 100;
 /// For differences between clocks over the time of a grant.
 const SLACK_MS: u64 = 100;
 /// After so long every grant of before has ended.
@@ -70,6 +78,8 @@ struct Object {
     changing: u32,
     /// The last change.
     changed: Option<LastChange>,
+    /// Who was answered its attributes.
+    answers: Vec<AnswerTo>,
     /// Who has it open for writing, and how often.
     writers: Vec<(Session, u32)>,
 }
@@ -96,16 +106,33 @@ fn others(holders: &Holders, ino: Ino, by: Session, now: u64) -> impl Iterator<I
     others.map(move |(session, until)| Told { session: *session, ino, until: *until, must: true })
 }
 
+/// A client was answered the attributes, as they are since the last change by others.
+#[derive(Clone, Copy, Debug)]
+struct AnswerTo {
+    session: Session,
+    /// They were looked at then or later.
+    looked: u64,
+    /// When its kernel has taken them up.
+    taken_up: u64,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct LastChange {
     at: u64,
     /// Who made it; `None` when several did lately.
     by: Option<Session>,
+    /// The last change before by anybody else.
+    others_at: Option<u64>,
 }
 
 impl LastChange {
     fn is_quiet(self, now: u64) -> bool {
         now < self.at + QUIET_MS
+    }
+
+    /// The last change that a client did not make itself.
+    fn by_others_than(self, session: Session) -> Option<u64> {
+        if self.by == Some(session) { self.others_at } else { Some(self.at) }
     }
 }
 
@@ -116,9 +143,31 @@ impl Object {
         self.changing == 0 && !others_write && !quiet
     }
 
+    /// The client's kernel has the attributes as they are since the last change by others.
+    fn is_taken_up(&self, session: Session, now: u64) -> bool {
+        self.answer_to(session).is_some_and(|answer| answer.taken_up <= now)
+    }
+
+    /// The first answer since the last change by others.
+    fn answer_to(&self, session: Session) -> Option<&AnswerTo> {
+        let changed = self.changed.and_then(|last| last.by_others_than(session));
+        let is_later = |answer: &&AnswerTo| changed.is_none_or(|changed| answer.looked > changed);
+        self.answers.iter().find(|answer| answer.session == session).filter(is_later)
+    }
+
+    /// The client is being answered the attributes.
+    fn answering(&mut self, session: Session, looked: u64, taken_up: u64) {
+        if self.answer_to(session).is_none() {
+            self.answers.retain(|answer| answer.session != session);
+            self.answers.push(AnswerTo { session, looked, taken_up });
+        }
+    }
+
     fn was_changed(&mut self, by: Session, now: u64) {
-        let alone = self.changed.is_none_or(|last| !last.is_quiet(now) || last.by == Some(by));
-        self.changed = Some(LastChange { at: now, by: alone.then_some(by) });
+        let last = self.changed;
+        let alone = last.is_none_or(|last| !last.is_quiet(now) || last.by == Some(by));
+        let others_at = last.and_then(|last| last.by_others_than(by));
+        self.changed = Some(LastChange { at: now, by: alone.then_some(by), others_at });
     }
 
     fn is_over(&self, now: u64) -> bool {
@@ -142,11 +191,23 @@ impl Grants {
         Grants { objects: HashMap::new(), moved: HashMap::new(), sweep_at: SWEEP_AT }
     }
 
+    /// A client is being answered the attributes of an object, as they were at `looked` or later. To be said before
+    /// [`Grants::grant`].
+    pub(crate) fn answering(&mut self, ino: Ino, session: Session, looked: u64, taken_up: u64) {
+        self.objects.entry(ino).or_default().answering(session, looked, taken_up);
+    }
+
     /// Grants, if possible; returns for how long, in milliseconds. `is_alone`: there is no other client.
     pub(crate) fn grant(&mut self, ino: Ino, session: Session, now: u64, is_alone: bool) -> u32 {
         self.sweep(now);
         let object = self.objects.entry(ino).or_default();
         if !object.may_have(session, now) {
+            return 0;
+        }
+        // So long after a change a kernel looks no name up before it has asked for the attributes; a client without a kernel
+        // need not ask.
+        object.answering(session, now, now + TAKEN_UP_MS);
+        if !object.is_taken_up(session, now) {
             return 0;
         }
         let valid_ms = if is_alone { VALID_ALONE_MS } else { VALID_MS };
@@ -234,6 +295,7 @@ impl Grants {
     pub(crate) fn session_ended(&mut self, session: Session) {
         for object in self.objects.values_mut() {
             object.grants.retain(|(holder, _)| *holder != session);
+            object.answers.retain(|answer| answer.session != session);
             object.writers.retain(|(writer, _)| *writer != session);
         }
         for holders in self.moved.values_mut() {

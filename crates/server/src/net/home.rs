@@ -11,7 +11,7 @@
 
 use super::earlier::Earlier;
 use super::entrusted::Locks;
-use super::grants::{ENDED_AFTER_MS, Grants, Place, Told};
+use super::grants::{ENDED_AFTER_MS, Grants, Place, TAKEN_UP_MS, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
@@ -136,7 +136,8 @@ impl Home {
     }
 
     /// Milliseconds since the start.
-    fn now(&self) -> u64 {
+    /// In milliseconds since the start.
+    pub(crate) fn now(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64
     }
 
@@ -169,6 +170,11 @@ impl Home {
         self.is_alone.store(members.by_id.len() <= 1, SeqCst);
         drop(members);
         self.earlier.came(id, number);
+        if !came_back {
+            // A mount is not used before its kernel has the root.
+            let now = self.now();
+            self.grants().answering(Ino::ROOT, number, now, now);
+        }
         Ok(session)
     }
 
@@ -346,6 +352,15 @@ impl Home {
     /// is awaited after a start: he may have a file open for writing that is not known yet.
     pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
         self.grant_with(ino, session, |_| ())
+    }
+
+    /// The same for an object whose attributes the client is answered, as they were at `looked` or later. `is_new`: it did not
+    /// have the object before.
+    pub(crate) fn grant_answered(&self, ino: Ino, session: &Session, looked: u64, is_new: bool) -> u32 {
+        let now = self.now();
+        let taken_up = if is_new { now } else { now + TAKEN_UP_MS };
+        self.grants().answering(ino, session.number, looked, taken_up);
+        self.grant(ino, session)
     }
 
     /// The same for a directory of which a name is going to be shown.

@@ -28,7 +28,7 @@ pub(crate) fn answer(asking: &Asking<'_>, request: &MetadataRequest, values: Val
             attr_answer(asking.found(asking.home.grant_names(*parent, asking.session), attr)?)
         }
         R::SetAttr { ino, .. } => {
-            let valid_ms = asking.home.grant(*ino, asking.session);
+            let valid_ms = asking.grant_answered(*ino);
             attr_answer(Attr { valid_ms, ..asking.tree().getattr(*ino)? })
         }
         R::Reserve { .. } | R::WriteInline { .. } => Reply::Size { bytes: first }.into(),

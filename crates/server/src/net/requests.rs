@@ -26,6 +26,8 @@ pub(crate) struct Asking<'a> {
     pub(crate) home: &'a Arc<Home>,
     pub(crate) hosted: &'a Hosted,
     pub(crate) session: &'a Session,
+    /// When it was begun with, as [`Home::now`] counts.
+    pub(crate) asked_at: u64,
     /// It may have been carried out by a server that is gone.
     pub(crate) is_repeated: bool,
     /// Where it is written down that it was carried out.
@@ -71,7 +73,7 @@ impl Asking<'_> {
                 Ok(done(()))
             }
             R::GetAttr { ino } => {
-                let valid_ms = self.home.grant(ino, self.session);
+                let valid_ms = self.grant_answered(ino);
                 Ok(attr_answer(Attr { valid_ms, ..tree.getattr(ino)? }))
             }
             R::SetAttr { who, ino, handle, change } => {
@@ -197,9 +199,17 @@ impl Asking<'_> {
     /// Counts a reference that the tree gave in the session, and says how long the answer holds. The name that it was
     /// found under is one of `parent`.
     pub(crate) fn found(&self, parent_valid_ms: u32, attr: Attr) -> Result<Attr> {
-        self.keep(attr.ino, self.session.refer(attr.ino))?;
-        let valid_ms = parent_valid_ms.min(self.home.grant(attr.ino, self.session));
+        let referred = self.session.refer(attr.ino);
+        self.keep(attr.ino, referred)?;
+        let is_new = referred == Referred::First;
+        let granted_ms = self.home.grant_answered(attr.ino, self.session, self.asked_at, is_new);
+        let valid_ms = parent_valid_ms.min(granted_ms);
         Ok(Attr { valid_ms, ..attr })
+    }
+
+    /// How long attributes hold that the request answers with, of an object that the client had before.
+    pub(crate) fn grant_answered(&self, ino: Ino) -> u32 {
+        self.home.grant_answered(ino, self.session, self.asked_at, false)
     }
 
     /// Keeps a reference that the tree gave, or gives it back if the session has one already.

@@ -130,7 +130,9 @@ fn answer(
     let session = &*member.session;
     let MetadataCall { once, request } = call;
     let kind = request.kind();
-    let asking = |is_repeated, begun, deed| Asking { home, hosted, session, is_repeated, deed, begun, bulk };
+    let asked_at = home.now();
+    let asking =
+        |is_repeated, begun, deed| Asking { home, hosted, session, asked_at, is_repeated, deed, begun, bulk };
     let answer = match once {
         None => Arc::new(asking(false, None, Deed::UNNOTED).carry_out(request, spare)),
         Some(once) => match member.session.slots.begin(once.slot, once.sequence) {

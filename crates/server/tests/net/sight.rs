@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::time::{Duration, Instant};
 
 const LONG: Duration = Duration::from_secs(30);
+/// Less than a kernel is given to take up an answer, by a server that counts whole milliseconds.
+const TAKEN_UP: Duration = Duration::from_millis(99);
 
 fn lookup(connection: &mut Connection, text: &str) -> Attr {
     match connection.ask(MetadataRequest::Lookup { who: me(), parent: Ino::ROOT, name: name(text) }) {
@@ -230,6 +232,26 @@ fn nothing_is_granted_until_all_are_back_who_may_be_writing() {
     let mut writes = place.metadata(1);
     assert_eq!(writes.ask(MetadataRequest::ReclaimDone), Reply::Done);
     granted(&mut looks, "d");
+}
+
+#[test]
+fn who_was_there_before_a_start_is_granted_only_what_his_kernel_has_had_time_to_take_up() {
+    let mut place = place_with_directory();
+    lookup(&mut place.metadata(1), "d");
+    place.stop();
+    place.start();
+    let (mut looks, _told) = (place.metadata(1), place.callback(1));
+    assert_eq!(looks.ask(MetadataRequest::ReclaimDone), Reply::Done);
+    // Told of a change before, it would lose the answer.
+    let first = Instant::now();
+    let root = |looks: &mut Connection| match looks.ask(MetadataRequest::GetAttr { ino: Ino::ROOT }) {
+        Reply::Attr { attr } => attr.valid_ms,
+        other => panic!("{other:?}"),
+    };
+    while root(&mut looks) == 0 {
+        assert!(first.elapsed() < LONG, "never granted again");
+    }
+    assert!(first.elapsed() >= TAKEN_UP, "granted after {:?}", first.elapsed());
 }
 
 #[test]

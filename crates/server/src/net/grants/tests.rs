@@ -3,6 +3,7 @@
 use super::*;
 use proptest::prelude::*;
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 const CLIENTS: u64 = 3;
 const OBJECTS: u64 = 2;
@@ -71,6 +72,8 @@ struct World {
     values: HashMap<u64, u64>,
     /// What clients remember, and until when.
     shown: HashMap<(u64, u64), (u64, u64)>,
+    /// What the kernels of clients were answered, and when they have it.
+    answered: HashMap<(u64, u64), (u64, u64)>,
     writing: HashMap<(u64, u64), u32>,
     changes: Vec<Change>,
     grants_given: u64,
@@ -80,9 +83,19 @@ impl World {
     fn step(&mut self, grants: &mut Grants, step: &Step) {
         match step {
             Step::Look { client, object, is_alone } => {
-                let valid_ms = grants.grant(Ino(*object), Session(*client), self.now, *is_alone);
                 let value = self.values.get(object).copied().unwrap_or(0);
+                let first = self.answered.entry((*client, *object));
+                let is_new = matches!(first, Entry::Vacant(_));
+                let taken_up = self.now + if is_new { 0 } else { TAKEN_UP_MS };
+                let answered = first.or_insert((value, taken_up));
+                if answered.0 != value {
+                    *answered = (value, taken_up);
+                }
+                let is_taken_up = answered.1 <= self.now;
+                grants.answering(Ino(*object), Session(*client), self.now, taken_up);
+                let valid_ms = grants.grant(Ino(*object), Session(*client), self.now, *is_alone);
                 if valid_ms > 0 {
+                    assert!(is_taken_up, "client {client} would be told of {object} before it has it");
                     self.grants_given += 1;
                     // As the names of a directory: what was learned earlier may be shown for longer.
                     let shown = self.shown.entry((*client, *object)).or_default();
@@ -123,12 +136,12 @@ impl World {
                 };
                 *count -= 1;
                 // It wrote until now, without telling anybody.
-                *self.values.entry(*object).or_default() += 1;
-                self.shown.remove(&(*client, *object));
+                self.change(*client, *object);
                 grants.closed_for_writing(Ino(*object), Session(*client), self.now);
             }
             Step::End { client } => {
                 self.shown.retain(|(holder, _), _| holder != client);
+                self.answered.retain(|(holder, _), _| holder != client);
                 self.writing.retain(|(writer, _), _| writer != client);
                 grants.session_ended(Session(*client));
             }
@@ -143,10 +156,19 @@ impl World {
         let Some(at) = self.changes.iter().position(ready) else { return };
         let change = self.changes.remove(at);
         for object in &change.objects {
-            *self.values.entry(object.0).or_default() += 1;
-            self.shown.remove(&(change.by, object.0));
+            self.change(change.by, object.0);
         }
         grants.end(&change.objects, Session(change.by), self.now);
+    }
+
+    /// The kernel of who makes a change has what it makes of an object, if it had what was.
+    fn change(&mut self, by: u64, object: u64) {
+        let value = self.values.entry(object).or_default();
+        if let Some(answered) = self.answered.get_mut(&(by, object)).filter(|answered| answered.0 == *value) {
+            answered.0 += 1;
+        }
+        *value += 1;
+        self.shown.remove(&(by, object));
     }
 
     fn check(&self) {
@@ -181,33 +203,64 @@ proptest! {
     }
 }
 
+/// A client looks at an object that it has had for long.
+fn looked_at(grants: &mut Grants, ino: u64, session: u64, now: u64, is_alone: bool) -> u32 {
+    grants.answering(Ino(ino), Session(session), now, now);
+    grants.grant(Ino(ino), Session(session), now, is_alone)
+}
+
 #[test]
 fn who_is_alone_with_an_object_is_granted_it_and_goes_on_after_own_changes() {
     let mut grants = Grants::new();
-    assert_eq!(grants.grant(Ino(7), Session(1), 0, false), VALID_MS);
+    assert_eq!(looked_at(&mut grants, 7, 1, 0, false), VALID_MS);
     assert_eq!(grants.begin(&[Ino(7)], Session(1), 1), []);
-    assert_eq!(grants.grant(Ino(7), Session(1), 1, false), 0, "while it changes");
+    assert_eq!(looked_at(&mut grants, 7, 1, 1, false), 0, "while it changes");
     grants.end(&[Ino(7)], Session(1), 2);
-    assert_eq!(grants.grant(Ino(7), Session(1), 3, false), VALID_MS);
-    assert_eq!(grants.grant(Ino(7), Session(2), 3, false), 0, "somebody else changed it");
-    assert_eq!(grants.grant(Ino(7), Session(2), 2 + QUIET_MS, false), VALID_MS);
+    assert_eq!(looked_at(&mut grants, 7, 1, 3, false), VALID_MS);
+    assert_eq!(looked_at(&mut grants, 7, 2, 3, false), 0, "somebody else changed it");
+    assert_eq!(looked_at(&mut grants, 7, 2, 2 + QUIET_MS, false), VALID_MS);
+}
+
+#[test]
+fn who_is_answered_a_change_of_others_is_granted_it_when_his_kernel_has_taken_it_up() {
+    let mut grants = Grants::new();
+    let look = |grants: &mut Grants, now| {
+        grants.answering(Ino(7), Session(1), now, now + TAKEN_UP_MS);
+        grants.grant(Ino(7), Session(1), now, false)
+    };
+    assert_eq!(looked_at(&mut grants, 7, 1, 1, false), VALID_MS);
+    grants.begin(&[Ino(7)], Session(2), 2);
+    grants.end(&[Ino(7)], Session(2), 3);
+    let later = 3 + 2 * QUIET_MS;
+    assert_eq!(look(&mut grants, later), 0);
+    assert_eq!(look(&mut grants, later + TAKEN_UP_MS - 1), 0);
+    assert_eq!(look(&mut grants, later + TAKEN_UP_MS), VALID_MS);
+    // He has what he makes of it.
+    grants.begin(&[Ino(7)], Session(1), later + 1000);
+    grants.end(&[Ino(7)], Session(1), later + 1001);
+    assert_eq!(look(&mut grants, later + 1002), VALID_MS);
+    // Another one looks names up only.
+    let names = |grants: &mut Grants, now| grants.grant(Ino(7), Session(3), now, false);
+    let later = later + 1001 + QUIET_MS;
+    assert_eq!(names(&mut grants, later), 0);
+    assert_eq!(names(&mut grants, later + TAKEN_UP_MS), VALID_MS);
 }
 
 #[test]
 fn nobody_is_granted_what_another_writes() {
     let mut grants = Grants::new();
     grants.opened_for_writing(Ino(7), Session(1));
-    assert_eq!(grants.grant(Ino(7), Session(1), 0, false), VALID_MS);
-    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 9, false), 0);
+    assert_eq!(looked_at(&mut grants, 7, 1, 0, false), VALID_MS);
+    assert_eq!(looked_at(&mut grants, 7, 2, QUIET_MS * 9, false), 0);
     grants.closed_for_writing(Ino(7), Session(1), QUIET_MS * 9);
-    assert_eq!(grants.grant(Ino(7), Session(2), QUIET_MS * 10, false), VALID_MS);
+    assert_eq!(looked_at(&mut grants, 7, 2, QUIET_MS * 10, false), VALID_MS);
 }
 
 #[test]
 fn many_objects_are_forgotten_when_their_time_is_over() {
     let mut grants = Grants::new();
     for ino in 0..3 * SWEEP_AT as u64 {
-        grants.grant(Ino(ino), Session(1), ino * 10, false);
+        looked_at(&mut grants, ino, 1, ino * 10, false);
     }
     assert!(grants.objects.len() <= SWEEP_AT);
 }
@@ -225,7 +278,7 @@ fn carriers(grants: &Grants, place: &Place, by: u64, now: u64) -> Vec<(u64, u64)
 fn who_moves_what_he_was_granted_is_told_of_it_where_it_is_now() {
     let mut grants = Grants::new();
     let (first, second, third) = (place(1, "a"), place(2, "b"), place(3, "c"));
-    assert_eq!(grants.grant(Ino(1), Session(1), 0, true), VALID_ALONE_MS);
+    assert_eq!(looked_at(&mut grants, 1, 1, 0, true), VALID_ALONE_MS);
     grants.carried(&first, &second, Session(1), 10);
     assert_eq!(carriers(&grants, &second, 2, 20), [(1, ENDED_AFTER_MS)]);
     grants.carried(&second, &third, Session(1), 30);
@@ -248,7 +301,7 @@ fn who_moves_what_he_was_not_granted_is_told_of_nothing() {
 fn names_that_were_moved_are_forgotten_when_their_time_is_over() {
     let mut grants = Grants::new();
     for now in 0..3 * SWEEP_AT as u64 {
-        grants.grant(Ino(1), Session(1), now, false);
+        looked_at(&mut grants, 1, 1, now, false);
         grants.carried(&place(1, "a"), &place(2, &now.to_string()), Session(1), now);
     }
     assert!(grants.moved.len() <= SWEEP_AT);
