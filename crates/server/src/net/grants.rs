@@ -48,7 +48,7 @@ pub(crate) const VALID_ALONE_MS: u32 = 5000;
 /// How long after a change others get no grant.
 pub(crate) const QUIET_MS: u64 = 5000;
 /// After so long a kernel has taken up what it was answered.
-pub(crate) const TAKEN_UP_MS: u64 = 100;
+const TAKEN_UP_MS: u64 = 100;
 /// For differences between clocks over the time of a grant.
 const SLACK_MS: u64 = 100;
 /// After so long every grant of before has ended.
@@ -191,9 +191,11 @@ impl Grants {
         Grants { objects: HashMap::new(), moved: HashMap::new(), sweep_at: SWEEP_AT }
     }
 
-    /// A client is being answered the attributes of an object, as they were at `looked` or later. To be said before
-    /// [`Grants::grant`].
-    pub(crate) fn answering(&mut self, ino: Ino, session: Session, looked: u64, taken_up: u64) {
+    /// A client is being answered the attributes of an object, as they were at `looked` or later. `is_new`: it did not have the
+    /// object before. To be said before [`Grants::grant`].
+    pub(crate) fn answering(&mut self, ino: Ino, session: Session, looked: u64, now: u64, is_new: bool) {
+        self.sweep(now);
+        let taken_up = if is_new { now } else { now + TAKEN_UP_MS };
         self.objects.entry(ino).or_default().answering(session, looked, taken_up);
     }
 

@@ -11,7 +11,7 @@
 
 use super::earlier::Earlier;
 use super::entrusted::Locks;
-use super::grants::{ENDED_AFTER_MS, Grants, Place, TAKEN_UP_MS, Told};
+use super::grants::{ENDED_AFTER_MS, Grants, Place, Told};
 use super::hosted::HostedTree;
 use super::recovery::{Recovery, SessionsError};
 use super::session::{Holdings, Session};
@@ -173,7 +173,7 @@ impl Home {
         if !came_back {
             // A mount is not used before its kernel has the root.
             let now = self.now();
-            self.grants().answering(Ino::ROOT, number, now, now);
+            self.grants().answering(Ino::ROOT, number, now, now, true);
         }
         Ok(session)
     }
@@ -357,9 +357,7 @@ impl Home {
     /// The same for an object whose attributes the client is answered, as they were at `looked` or later. `is_new`: it did not
     /// have the object before.
     pub(crate) fn grant_answered(&self, ino: Ino, session: &Session, looked: u64, is_new: bool) -> u32 {
-        let now = self.now();
-        let taken_up = if is_new { now } else { now + TAKEN_UP_MS };
-        self.grants().answering(ino, session.number, looked, taken_up);
+        self.grants().answering(ino, session.number, looked, self.now(), is_new);
         self.grant(ino, session)
     }
 

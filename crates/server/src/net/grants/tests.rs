@@ -92,7 +92,7 @@ impl World {
                     *answered = (value, taken_up);
                 }
                 let is_taken_up = answered.1 <= self.now;
-                grants.answering(Ino(*object), Session(*client), self.now, taken_up);
+                grants.answering(Ino(*object), Session(*client), self.now, self.now, is_new);
                 let valid_ms = grants.grant(Ino(*object), Session(*client), self.now, *is_alone);
                 if valid_ms > 0 {
                     assert!(is_taken_up, "client {client} would be told of {object} before it has it");
@@ -205,7 +205,7 @@ proptest! {
 
 /// A client looks at an object that it has had for long.
 fn looked_at(grants: &mut Grants, ino: u64, session: u64, now: u64, is_alone: bool) -> u32 {
-    grants.answering(Ino(ino), Session(session), now, now);
+    grants.answering(Ino(ino), Session(session), now, now, true);
     grants.grant(Ino(ino), Session(session), now, is_alone)
 }
 
@@ -225,7 +225,7 @@ fn who_is_alone_with_an_object_is_granted_it_and_goes_on_after_own_changes() {
 fn who_is_answered_a_change_of_others_is_granted_it_when_his_kernel_has_taken_it_up() {
     let mut grants = Grants::new();
     let look = |grants: &mut Grants, now| {
-        grants.answering(Ino(7), Session(1), now, now + TAKEN_UP_MS);
+        grants.answering(Ino(7), Session(1), now, now, false);
         grants.grant(Ino(7), Session(1), now, false)
     };
     assert_eq!(looked_at(&mut grants, 7, 1, 1, false), VALID_MS);
@@ -254,6 +254,15 @@ fn nobody_is_granted_what_another_writes() {
     assert_eq!(looked_at(&mut grants, 7, 2, QUIET_MS * 9, false), 0);
     grants.closed_for_writing(Ino(7), Session(1), QUIET_MS * 9);
     assert_eq!(looked_at(&mut grants, 7, 2, QUIET_MS * 10, false), VALID_MS);
+}
+
+#[test]
+fn objects_of_which_only_attributes_are_answered_are_forgotten_too() {
+    let mut grants = Grants::new();
+    for ino in 0..3 * SWEEP_AT as u64 {
+        grants.answering(Ino(ino), Session(1), ino, ino, false);
+    }
+    assert!(grants.objects.len() <= SWEEP_AT);
 }
 
 #[test]
