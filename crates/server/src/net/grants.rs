@@ -143,11 +143,6 @@ impl Object {
         self.changing == 0 && !others_write && !quiet
     }
 
-    /// The client's kernel has the attributes as they are since the last change by others.
-    fn is_taken_up(&self, session: Session, now: u64) -> bool {
-        self.answer_to(session).is_some_and(|answer| answer.taken_up <= now)
-    }
-
     /// The first answer since the last change by others.
     fn answer_to(&self, session: Session) -> Option<&AnswerTo> {
         let changed = self.changed.and_then(|last| last.by_others_than(session));
@@ -155,12 +150,15 @@ impl Object {
         self.answers.iter().find(|answer| answer.session == session).filter(is_later)
     }
 
-    /// The client is being answered the attributes.
-    fn answering(&mut self, session: Session, looked: u64, taken_up: u64) {
-        if self.answer_to(session).is_none() {
-            self.answers.retain(|answer| answer.session != session);
-            self.answers.push(AnswerTo { session, looked, taken_up });
+    /// The client is being answered the attributes. Returns when its kernel has them, as they are since the last change by
+    /// others: earlier than by this answer, if there was one before.
+    fn answering(&mut self, session: Session, looked: u64, taken_up: u64) -> u64 {
+        if let Some(answer) = self.answer_to(session) {
+            return answer.taken_up;
         }
+        self.answers.retain(|answer| answer.session != session);
+        self.answers.push(AnswerTo { session, looked, taken_up });
+        taken_up
     }
 
     fn was_changed(&mut self, by: Session, now: u64) {
@@ -208,8 +206,7 @@ impl Grants {
         }
         // So long after a change a kernel looks no name up before it has asked for the attributes; a client without a kernel
         // need not ask.
-        object.answering(session, now, now + TAKEN_UP_MS);
-        if !object.is_taken_up(session, now) {
+        if object.answering(session, now, now + TAKEN_UP_MS) > now {
             return 0;
         }
         let valid_ms = if is_alone { VALID_ALONE_MS } else { VALID_MS };

@@ -136,7 +136,6 @@ impl Home {
     }
 
     /// Milliseconds since the start.
-    /// In milliseconds since the start.
     pub(crate) fn now(&self) -> u64 {
         self.epoch.elapsed().as_millis() as u64
     }
@@ -351,32 +350,40 @@ impl Home {
     /// could not be told of a change at once: then every change would have to wait for the end of the grant. Nor while somebody
     /// is awaited after a start: he may have a file open for writing that is not known yet.
     pub(crate) fn grant(&self, ino: Ino, session: &Session) -> u32 {
-        self.grant_with(ino, session, |_| ())
+        let may = self.may_grant(session);
+        self.grant_among(&mut self.grants(), ino, session, may)
     }
 
     /// The same for an object whose attributes the client is answered, as they were at `looked` or later. `is_new`: it did not
     /// have the object before.
     pub(crate) fn grant_answered(&self, ino: Ino, session: &Session, looked: u64, is_new: bool) -> u32 {
-        self.grants().answering(ino, session.number, looked, self.now(), is_new);
-        self.grant(ino, session)
+        let may = self.may_grant(session);
+        let mut grants = self.grants();
+        grants.answering(ino, session.number, looked, self.now(), is_new);
+        self.grant_among(&mut grants, ino, session, may)
     }
 
     /// The same for a directory of which a name is going to be shown.
     pub(crate) fn grant_names(&self, directory: Ino, session: &Session) -> u32 {
-        self.grant_with(directory, session, |grants| grants.names_are_shown(directory))
-    }
-
-    fn grant_with(&self, ino: Ino, session: &Session, if_granted: impl FnOnce(&mut Grants)) -> u32 {
-        if !session.outbox.is_prompt() || !self.recovery.is_over() {
-            return 0;
-        }
-        let now = self.now();
+        let may = self.may_grant(session);
         let mut grants = self.grants();
-        let valid_ms = grants.grant(ino, session.number, now, self.is_alone.load(SeqCst));
+        let valid_ms = self.grant_among(&mut grants, directory, session, may);
         if valid_ms > 0 {
-            if_granted(&mut grants);
+            grants.names_are_shown(directory);
         }
         valid_ms
+    }
+
+    /// Asked before the grants are locked: it may end the wait for those who are awaited.
+    fn may_grant(&self, session: &Session) -> bool {
+        session.outbox.is_prompt() && self.recovery.is_over()
+    }
+
+    fn grant_among(&self, grants: &mut Grants, ino: Ino, session: &Session, may: bool) -> u32 {
+        if !may {
+            return 0;
+        }
+        grants.grant(ino, session.number, self.now(), self.is_alone.load(SeqCst))
     }
 
     /// Tells all other clients that may show what is going to change, and waits until none does. The change may be made
