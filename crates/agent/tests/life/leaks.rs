@@ -1,6 +1,9 @@
 //! What a test may have left on the machine: mounts, loop devices, processes.
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::fs;
+use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -72,25 +75,22 @@ pub fn with(path: &Path, word: &str) -> Vec<u32> {
     processes(path).into_iter().filter(has_word).collect()
 }
 
-/// Kills them and waits for their ends.
+/// Kills them and waits for their ends: until then they have their locks and sockets.
+///
+/// A process handle tells the end of all threads. `/proc/PID/task` does not: its listing breaks off where a thread goes while
+/// it is read, and the others are missed.
 #[allow(dead_code)]
 pub fn kill_with(path: &Path, word: &str) {
-    let pids = with(path, word);
-    for pid in &pids {
-        let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
+    let pids = with(path, word).into_iter().filter_map(|pid| Pid::from_raw(pid.cast_signed()));
+    // Whoever ended since has no handle.
+    let handles = pids.filter_map(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
+    let handles: Vec<OwnedFd> = handles.collect();
+    for handle in &handles {
+        let _ = pidfd_send_signal(handle, Signal::KILL);
     }
-    while pids.iter().any(|pid| !has_ended(*pid)) {
-        std::thread::sleep(std::time::Duration::from_millis(1));
+    for handle in &handles {
+        while !matches!(poll(&mut [PollFd::new(handle, PollFlags::IN)], None), Ok(1)) {}
     }
-}
-
-/// A process that is killed has no command line any more while it still has its locks and sockets: it has ended when all its
-/// threads are gone, but for the first one, which waits for its parent.
-fn has_ended(pid: u32) -> bool {
-    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return true };
-    let is_over =
-        |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['Z', 'X']));
-    threads.flatten().all(|thread| fs::read_to_string(thread.path().join("stat")).map_or(true, is_over))
 }
 
 /// Unmounts what is mounted below a directory, lazily; how much that was.
