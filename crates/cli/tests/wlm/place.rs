@@ -5,26 +5,34 @@ use std::ops::{Deref, DerefMut};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
 
 /// Uid of an ordinary user.
 pub const ANN: u32 = 5001;
 /// Uid of another one.
 pub const BOB: u32 = 5002;
+/// What users run.
+const PROGRAMS: [&str; 3] =
+    [env!("CARGO_BIN_EXE_dw_wlm_cli"), env!("CARGO_BIN_EXE_dwcli"), env!("CARGO_BIN_EXE_dwstat")];
 
 /// The controller's own place for tests, and the programs.
-pub struct Place(crate::service::Place);
+pub struct Place {
+    service: crate::service::Place,
+    /// The directory of the programs that other users run, once one has.
+    programs: OnceLock<PathBuf>,
+}
 
 impl Deref for Place {
     type Target = crate::service::Place;
 
     fn deref(&self) -> &Self::Target {
-        &self.0
+        &self.service
     }
 }
 
 impl DerefMut for Place {
     fn deref_mut(&mut self) -> &mut Self::Target {
-        &mut self.0
+        &mut self.service
     }
 }
 
@@ -37,12 +45,16 @@ pub struct Said {
 
 impl Place {
     pub fn new() -> Place {
-        Place(crate::service::Place::new())
+        Place::of(crate::service::Place::new())
     }
 
     /// One with more configuration.
     pub fn with(more: &str) -> Place {
-        Place(crate::service::Place::with(more))
+        Place::of(crate::service::Place::with(more))
+    }
+
+    fn of(service: crate::service::Place) -> Place {
+        Place { service, programs: OnceLock::new() }
     }
 
     /// One where users may make space by hand.
@@ -93,16 +105,29 @@ impl Place {
         Running(Some(self.wlm_command(&format!("--function {line}")).spawn().unwrap()))
     }
 
+    /// A program of ours as another user: the build directory may be closed to others, this place is not.
+    pub fn command_of(&self, uid: u32, program: &str, line: &str) -> Command {
+        let programs = self.programs.get_or_init(|| {
+            let directory = self.path("programs");
+            std::fs::create_dir(&directory).unwrap();
+            // By a process of its own: a file that is open for writing cannot be run, and a child forked by another test at
+            // this moment would inherit it.
+            assert!(Command::new("cp").args(PROGRAMS).arg(&directory).status().unwrap().success());
+            directory
+        });
+        let mut command = self.command(programs.join(program).to_str().unwrap(), line);
+        command.uid(uid).gid(uid);
+        command
+    }
+
     /// `dwcli` as a user: status, standard output, standard error.
     pub fn dwcli(&self, uid: u32, line: &str) -> (i32, String, String) {
-        let mut command = self.command(env!("CARGO_BIN_EXE_dwcli"), line);
-        parts(command.uid(uid).gid(uid).output().unwrap())
+        parts(self.command_of(uid, "dwcli", line).output().unwrap())
     }
 
     /// `dwstat` as a user.
     pub fn dwstat(&self, uid: u32, line: &str) -> (i32, String, String) {
-        let mut command = self.command(env!("CARGO_BIN_EXE_dwstat"), line);
-        parts(command.uid(uid).gid(uid).output().unwrap())
+        parts(self.command_of(uid, "dwstat", line).output().unwrap())
     }
 }
 

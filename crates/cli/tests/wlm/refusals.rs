@@ -1,7 +1,6 @@
 //! What is refused, and that slurmctld survives how it is told.
 
 use crate::place::{Place, Said, assert_failed};
-use std::os::unix::process::CommandExt;
 
 #[test]
 fn scripts_that_slurm_would_misread_are_refused_at_submission_and_at_setup() {
@@ -112,8 +111,8 @@ fn paths_with_metacharacters_are_paths() {
 fn users_may_not_do_what_slurm_does_and_are_told_so() {
     let place = Place::new();
     let _agents = place.agents(1, 0);
-    let mut command = place.wlm_command("--function create_persistent -c CLI -t mine -u 5001 -C wlm_pool:1");
-    let output = command.uid(5001).gid(5001).output().unwrap();
+    let line = "--function create_persistent -c CLI -t mine -u 5001 -C wlm_pool:1";
+    let output = place.command_of(5001, "dw_wlm_cli", line).output().unwrap();
     let said =
         Said { status: output.status.code().unwrap(), text: String::from_utf8(output.stdout).unwrap() };
     assert_failed(&said, &["uid 5001 may not ask for create_persistent"]);
