@@ -13,10 +13,11 @@
  *   ioprobe stat        DIRECTORY COUNT    look at all of them, for at least SPAN_S
  *   ioprobe list        DIRECTORY COUNT    list it, for at least SPAN_S; there have to be exactly that many names
  *   ioprobe unlink      DIRECTORY COUNT    remove them
+ *   ioprobe message     COUNT              send a message to another process and have it back, as root
  *
  * MIB is the size of the file, BLOCK the bytes of one call. Prints MiB/s for the sequential tests, calls/s for random
- * ones, files/s for create, stat, list and unlink. Opening and closing are not timed; nothing is synced: the page cache is what is
- * measured, the caller syncs between measurements. Any failed or short call ends the program with status 1 and a message.
+ * ones, files/s for create, stat, list and unlink, messages/s for message. Opening and closing are not timed; nothing is synced: the page
+ * cache is what is measured, the caller syncs between measurements. Any failed or short call ends the program with status 1 and a message.
  */
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -27,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -35,6 +37,7 @@
 #define SPAN_S 0.4
 #define CREW_MAX 4 /* processes at one file */
 #define MIB (1024.0 * 1024.0)
+#define MESSAGE_BYTES 128 /* about what a request for a name and its answer have */
 #define CLOCK_EVERY 32 /* random calls between two looks at the clock */
 
 struct job {
@@ -349,10 +352,75 @@ static double names(const char *directory, long count, int making)
 	return (double)count / (now_s() - start);
 }
 
+static void send_message(int fd)
+{
+	static const char message[MESSAGE_BYTES];
+
+	if (send(fd, message, sizeof message, MSG_NOSIGNAL) != sizeof message)
+		fail("send", "a message");
+}
+
+/* 0 when the other side has closed. */
+static int receive_message(int fd)
+{
+	char message[MESSAGE_BYTES];
+	ssize_t n = recv(fd, message, sizeof message, MSG_WAITALL);
+
+	if (n != 0 && n != sizeof message)
+		fail("receive", "a message");
+	return n != 0;
+}
+
+static int keep_awake(void)
+{
+	static const char *path = "/dev/cpu_dma_latency";
+	int32_t latency_us = 0;
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd < 0 || write(fd, &latency_us, sizeof latency_us) != sizeof latency_us)
+		fail("write", path);
+	return fd;
+}
+
+/* The least that asking another process costs: over a Unix socket, with processors that stay awake, as mounts and servers keep them
+ * while they answer many calls. */
+static double messages(long count)
+{
+	int awake = keep_awake(), ends[2], status;
+	double start, seconds;
+	pid_t child;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+		fail("make", "a socket");
+	child = fork();
+	if (child < 0)
+		fail("fork", "a process that answers");
+	if (child == 0) {
+		close(ends[0]);
+		while (receive_message(ends[1]))
+			send_message(ends[1]);
+		_exit(0);
+	}
+	close(ends[1]);
+	start = now_s();
+	for (long i = 0; i < count; i++) {
+		send_message(ends[0]);
+		if (!receive_message(ends[0]))
+			fail("receive", "an answer");
+	}
+	seconds = now_s() - start;
+	close(ends[0]);
+	close(awake);
+	if (wait(&status) < 0 || !WIFEXITED(status) || WEXITSTATUS(status) != 0)
+		fail("answer", "messages");
+	return (double)count / seconds;
+}
+
 static int usage(void)
 {
 	fprintf(stderr, "usage: ioprobe write-new|rewrite|read|random-write|random-read|shared-new|shared-rewrite|shared-read|"
-			"four-rewrite|four-read FILE MIB BLOCK\n       ioprobe create|stat|list|unlink DIRECTORY COUNT\n");
+			"four-rewrite|four-read FILE MIB BLOCK\n       ioprobe create|stat|list|unlink DIRECTORY COUNT\n"
+			"       ioprobe message COUNT\n");
 	return 2;
 }
 
@@ -415,6 +483,10 @@ static int run_names_test(const char *test, const char *directory, long count)
 
 int main(int argc, char **argv)
 {
+	if (argc == 3 && strcmp(argv[1], "message") == 0 && number(argv[2]) > 0) {
+		printf("%.1f\n", messages((long)number(argv[2])));
+		return 0;
+	}
 	if (argc == 4 && number(argv[3]) > 0)
 		return run_names_test(argv[1], argv[2], (long)number(argv[3]));
 	if (argc != 5)

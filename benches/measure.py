@@ -21,8 +21,12 @@ FILE_MIB = 512
 MIB = 1 << 20
 NAMES = 4000
 ROWS = 400
+MESSAGES = 20_000
 # A mount that answers at once and keeps nothing: it has one file, which cannot be made anew, and no directories below it.
 FUSE_ALONE = "fuse-alone"
+# What no file system has a part in: between two processes.
+MESSAGE = "message"
+REFERENCE = "reference"
 AT_FUSE_ALONE = {"create", "unlink", "rewrite", "read", "random-write", "random-read", "shared-rewrite", "shared-read", "four-rewrite", "four-read"}
 
 # Order matters: `write-new` makes the file that the next tests use, `create` the names that `unlink` removes.
@@ -63,6 +67,7 @@ GROUPS = {
         ("create", NAMES),
         ("stat", NAMES),
         ("unlink", NAMES),
+        (MESSAGE, MESSAGES),
         ("sqlite", ROWS),
     ],
 }
@@ -81,6 +86,8 @@ def rate(probe, test, directory, is_alone):
     if name == "sqlite":
         report = json.loads(output_of([sys.executable, SQLITE, directory / "bench.sqlite", str(numbers[0])]))
         return report["rows"] / report["seconds"]
+    if name == MESSAGE:
+        return float(output_of([probe, name, str(numbers[0])]))
     if name in ("create", "stat", "unlink"):
         names = directory if is_alone else directory / "names"
         names.mkdir(exist_ok=True)
@@ -93,8 +100,14 @@ def sync(directory):
     output_of(["sync", "-f", directory])
 
 
+def is_measured(test, place):
+    if test == MESSAGE:
+        return place == REFERENCE
+    return place != FUSE_ALONE or test in AT_FUSE_ALONE
+
+
 def measure(group, probe, rounds, places):
-    measured = {test[0]: [name for name in places if name != FUSE_ALONE or test[0] in AT_FUSE_ALONE] for test in GROUPS[group]}
+    measured = {test[0]: [name for name in places if is_measured(test[0], name)] for test in GROUPS[group]}
     results = {test: {name: [] for name in names} for test, names in measured.items()}
     for number in range(rounds + 1):
         for test in GROUPS[group]:

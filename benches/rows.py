@@ -24,6 +24,11 @@ def ratio_of(ours, reference, unit):
     return ours / reference if unit in MORE_IS_BETTER else reference / ours
 
 
+def one_after_the_other(*rates):
+    """The rate of doing several things one after the other, out of the rates of each: lists of one value a round."""
+    return [1 / sum(1 / rate for rate in round_of) for round_of in zip(*rates, strict=True)]
+
+
 def row(name, ours, reference, unit, goal=None, against="bare XFS"):
     """One row out of paired measurements: lists of equal length, one value a round.
 

@@ -25,10 +25,10 @@ from pathlib import Path
 
 import ceiling
 from cluster import STORAGE_NODES, Site
-from measure import FILE_MIB, FUSE_ALONE, GROUPS, measure
+from measure import FILE_MIB, FUSE_ALONE, GROUPS, MESSAGE, REFERENCE, measure
 from network import Servers
 from pipes import large_pipes
-from rows import limit_row, row, table
+from rows import limit_row, one_after_the_other, row, table
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parent
@@ -81,6 +81,9 @@ FOUR_NODES_GOALS = {"write-new": 0.35, "rewrite": 0.35, "read": 0.35, "shared-ne
 FOUR_NODES_PARTS = {"rewrite": 0.5, "read": 0.7, "shared-rewrite": 0.5}
 SHORT_CIRCUIT_PARTS = {"rewrite": 0.5, "read": 0.7, "shared-rewrite": 0.5, "shared-read": 0.7}
 TCP_PARTS = {"four-rewrite": 0.3, "four-read": 0.3}
+# What takes FUSE, the file system below and, where names are a server's, a message to it, one after the other.
+SUMS = ("rewrite", "create", "unlink")
+NAMES = ("create", "unlink")
 LABELS = {
     "write-new": ("1 MiB write, new file", "MiB/s"),
     "rewrite": ("1 MiB rewrite", "MiB/s"),
@@ -207,7 +210,7 @@ def io_group(bench, group, options, places):
     note(f"{group}: {len(GROUPS[group])} tests, {bench.rounds} rounds and one to warm up")
     output = bench.work / f"{group}.json"
     with FreshXfs(bench.work / "reference") as reference:
-        others = " ".join(f"'{name}={path}'" for name, path in {"reference": reference, **places}.items())
+        others = " ".join(f"'{name}={path}'" for name, path in {REFERENCE: reference, **places}.items())
         command = f"exec '{sys.executable}' '{HERE}/measure.py' {group} '{output}' '{bench.probe}' {bench.rounds}"
         bench.job(bench.script(group, Scratch.allocation, f'{command} "ours=$DW_JOB_STRIPED" {others}'), *options)
     return json.loads(output.read_text())
@@ -220,11 +223,23 @@ def io_rows(prefix, results, goals, parts=None):
     for test, places in results.items():
         label, unit = LABELS[test]
         name = f"{prefix}: {label}"
-        yield row(name, places["ours"], places["reference"], unit, goals.get(test))
+        yield row(name, places["ours"], places[REFERENCE], unit, goals.get(test))
         if "plain" in places:
             yield row(f"{name} / plain", places["ours"], places["plain"], unit, against="plain directory")
         if FUSE_ALONE in places:
             yield row(f"{name} / FUSE alone", places["ours"], places[FUSE_ALONE], unit, parts.get(test), against="FUSE alone")
+
+
+def sum_rows(prefix, results, messages=None):
+    """For information: rows against doing one after the other what cannot be left out. `messages`: names are asked of a server."""
+    for test in SUMS:
+        label, unit = LABELS[test]
+        places, parts = results[test], ["FUSE alone", "bare XFS"]
+        rates = [places[FUSE_ALONE], places[REFERENCE]]
+        if messages and test in NAMES:
+            parts.append("a message")
+            rates.append(messages)
+        yield row(f"{prefix}: {label} / parts", places["ours"], one_after_the_other(*rates), unit, against=" + ".join(parts))
 
 
 def one_node(bench):
@@ -236,6 +251,7 @@ def four_nodes(bench):
     with large_pipes(), bench.fuse_alone() as alone:
         results = io_group(bench, "four-nodes", ["--nodes", "4"], {FUSE_ALONE: alone})
     rows = list(io_rows("four nodes, FUSE", results, FOUR_NODES_GOALS, FOUR_NODES_PARTS))
+    rows += sum_rows("four nodes, FUSE", results)
     for test in ("create", "unlink"):
         rows.append(limit_row(f"four nodes, FUSE: {test}, at least", results[test]["ours"], NAMES_LIMIT, "files/s"))
     return rows
@@ -272,12 +288,15 @@ def servers(bench):
         four = Servers(bench.forebay, bench.work / "servers", sockets)
         with large_pipes(), FreshXfs(bench.work / "reference") as reference, four as running:
             with running.mounted() as mount, bench.fuse_alone() as alone:
-                places = {"ours": mount / "bench", "reference": reference / "bench"}
+                places = {"ours": mount / "bench", REFERENCE: reference / "bench"}
                 for place in places.values():
                     place.mkdir()
                 places[FUSE_ALONE] = alone
                 results = measure("servers", bench.probe, bench.rounds, places)
+            messages = results.pop(MESSAGE)[REFERENCE]
             rows += io_rows(label, results, goals, SHORT_CIRCUIT_PARTS if sockets else TCP_PARTS)
+            if sockets:
+                rows += sum_rows(label, results, messages)
             rows += [limit_row(f"{label}: {test}, at least", results[test]["ours"], least, "files/s") for test, least in limits.items()]
             times = [running.time_of_a_mount() for _ in range(MOUNT_RUNS + 1)][1:]
             rows.append(limit_row(f"{label}: mount to first byte written, at most", [t[0] for t in times], MOUNT_LIMIT_MS, "ms"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "benches"))
 
-from rows import RowError, limit_row, row, table
+from rows import RowError, limit_row, one_after_the_other, row, table
 
 
 class Rows(unittest.TestCase):
@@ -37,6 +37,13 @@ class Rows(unittest.TestCase):
     def test_a_limit_from_below(self):
         self.assertIs(limit_row("create", [4000], 4000, "files/s")["holds"], True)
         self.assertIs(limit_row("create", [3999], 4000, "files/s")["holds"], False)
+
+    def test_what_is_done_one_after_the_other_takes_the_times_of_both(self):
+        self.assertEqual(one_after_the_other([20, 40], [20, 10]), [10, 8])
+
+    def test_rounds_that_have_no_partner_are_an_error(self):
+        with self.assertRaises(ValueError):
+            one_after_the_other([20, 40], [20])
 
     def test_missing_figures_are_an_error(self):
         for ours, reference, unit in (([], [], "s"), ([1], [1, 2], "s"), ([0], [1], "s"), ([1], [1], "parsecs")):
