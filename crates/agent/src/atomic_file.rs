@@ -7,6 +7,7 @@
 //! gate, so no two of them write one file.
 
 use crate::error::AgentError;
+use crate::state_directory::remove_file;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -25,6 +26,12 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result<(), AgentError> {
     let file = fill().map_err(|error| AgentError::system("write", &new, error))?;
     std::fs::rename(&new, path).map_err(|error| AgentError::system("rename to", path, error))?;
     file.sync_all().map_err(|error| AgentError::system("sync", path, error))
+}
+
+/// Removes a file, and what a killed process left of writing it; either may be gone.
+pub(crate) fn remove(path: &Path) -> Result<(), AgentError> {
+    remove_file(&new_name(path))?;
+    remove_file(path)
 }
 
 /// Reads at most `limit` bytes; `None` if the file does not exist, the size if it is larger.

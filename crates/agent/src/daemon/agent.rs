@@ -150,6 +150,9 @@ impl Agent {
         if let Err(error) = self.shared.node.sweep_stages() {
             self.shared.complain("stage", &error.sentence());
         }
+        if let Err(error) = self.shared.node.sweep_instances() {
+            self.shared.complain("instances", &error.sentence());
+        }
         let (tried, is_tried) = channel();
         self.spawn("file server", move |shared| shared.keep_serving(&tried))?;
         // It goes on trying. What is not served when the agent registers is ordered anew.

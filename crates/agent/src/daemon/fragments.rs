@@ -14,6 +14,7 @@ use crate::fragment::volume::{LvmVolume, Owner};
 use crate::fragment::{Fragment, place::Place};
 use forebay_model::ids::{FragmentId, InstanceId};
 use forebay_model::units::Bytes;
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 /// See the module.
@@ -131,11 +132,13 @@ impl Disk<'_> {
         Ok((fragment.bring_up()?, fragment.hard_size()))
     }
 
-    /// The record of a fragment that is to be removed; `None`: there is nothing to remove.
+    /// The record of a fragment that is to be removed; `None`: there is nothing to remove, any more.
     pub fn to_remove(&self, fragment: FragmentId) -> Result<Option<FragmentRecord>, TaskError> {
         let record = FragmentRecord::of(self.directory(), fragment, self.registry)?;
         if record.is_none() {
             self.refuse_what_is_there(fragment)?;
+            // The first record may have been cut off.
+            FragmentRecord::remove(self.directory(), fragment)?;
         }
         Ok(record)
     }
@@ -147,6 +150,15 @@ impl Disk<'_> {
         fragment.abandon();
         fragment.remove()?;
         Ok(FragmentRecord::remove(self.directory(), record.fragment)?)
+    }
+
+    /// Whose fragments have a record here, also those that were lost.
+    pub fn instances(&self) -> Result<BTreeSet<InstanceId>, TaskError> {
+        let mut instances = BTreeSet::new();
+        for id in FragmentRecord::all(self.directory())? {
+            instances.extend(FragmentRecord::read(self.directory(), id)?.map(|record| record.instance));
+        }
+        Ok(instances)
     }
 
     /// The fragments that are here: complete ones, and those that were begun. What was lost is not.

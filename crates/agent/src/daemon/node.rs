@@ -18,7 +18,6 @@ use super::worker;
 use crate::atomic_file;
 use crate::error::AgentError;
 use crate::node::{InstanceConfig, NamespaceConfig, Owner};
-use crate::state_directory::remove_file;
 use forebay_controller::cluster::effect::{Part, Target, Use};
 use forebay_controller::cluster::event::{Copied, HeldFragment};
 use forebay_controller::cluster::row::TaskId;
@@ -208,17 +207,17 @@ impl Node {
 
     /// Stops serving a fragment and removes it with its content, if it is there.
     ///
-    /// Order of events: the instance's file - the file server lets go - the fragment - its record - secrets.
+    /// Order of events: the instance's file - the file server lets go - secrets - the fragment - its record. After a crash anywhere
+    /// it is done again, since the fragment is held for as long as it has a record; so nothing may come after that.
     pub fn remove_fragment(&self, fragment: FragmentId) -> Result<(), TaskError> {
         let Some(record) = self.disk()?.to_remove(fragment)? else { return Ok(()) };
         let instance = record.instance;
-        remove_file(&self.state.instance(instance))?;
+        atomic_file::remove(&self.state.instance(instance))?;
         if file_server::is_living(&self.state)? {
             file_server::ask(&self.state, Request::End(instance))?;
         }
-        self.disk()?.remove(&record)?;
-        remove_file(&self.state.token(instance))?;
-        Ok(remove_file(&self.state.seal(instance))?)
+        self.state.remove_secrets(instance)?;
+        self.disk()?.remove(&record)
     }
 
     /// Mounts an activation, unless it is mounted.
@@ -280,6 +279,19 @@ impl Node {
     /// Removes what stagings left that nobody finished. For the start of an agent.
     pub fn sweep_stages(&self) -> Result<(), TaskError> {
         self.stages().sweep()
+    }
+
+    /// Removes what is written down of instances of which nothing is on the disk. For the start of an agent: a removal never leaves
+    /// any, but a power cut can undo its first steps, which are on another file system than its last ones.
+    pub fn sweep_instances(&self) -> Result<(), TaskError> {
+        if self.config.storage.is_none() {
+            return Ok(());
+        }
+        let mut kept = self.disk()?.instances()?;
+        if file_server::is_living(&self.state)? {
+            kept.extend(self.state.served()?);
+        }
+        Ok(self.state.keep_instances(&kept)?)
     }
 
     /// Takes away what mounts left whose processes are dead. For the start of an agent, when no order is worked on.

@@ -6,9 +6,9 @@
 use super::error::TaskError;
 use super::fragments::NewFragment;
 use super::state;
+use crate::atomic_file;
 use crate::error::AgentError;
 use crate::fragment::image::Room;
-use crate::state_directory::remove_file;
 use forebay_model::ids::{FragmentId, InstanceId};
 use forebay_model::units::Bytes;
 use serde::{Deserialize, Serialize};
@@ -127,12 +127,12 @@ impl FragmentRecord {
     /// Writes it, durably.
     pub fn write(&self, directory: &Path) -> Result<(), AgentError> {
         state::write(&path(directory, self.fragment), self)?;
-        crate::atomic_file::sync_directory(directory)
+        atomic_file::sync_directory(directory)
     }
 
     /// Removes it.
     pub fn remove(directory: &Path, fragment: FragmentId) -> Result<(), AgentError> {
-        remove_file(&path(directory, fragment))
+        atomic_file::remove(&path(directory, fragment))
     }
 
     /// All fragments that have a record.

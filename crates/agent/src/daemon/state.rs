@@ -17,11 +17,13 @@
 
 use crate::atomic_file::{self, Content};
 use crate::error::AgentError;
+use crate::state_directory::remove_file;
 use forebay_controller::cluster::row::{StageId, TaskId};
 use forebay_controller::custody;
 use forebay_model::ids::{ActivationId, ConfigurationId, InstanceId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use std::collections::BTreeSet;
 use std::io::ErrorKind;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -104,6 +106,22 @@ impl State {
         Ok(names.iter().filter_map(|name| name.strip_suffix(".toml")?.parse().ok()).map(InstanceId).collect())
     }
 
+    /// Removes the secrets of an instance.
+    pub fn remove_secrets(&self, id: InstanceId) -> Result<(), AgentError> {
+        atomic_file::remove(&self.token(id))?;
+        atomic_file::remove(&self.seal(id))
+    }
+
+    /// Removes what is here of all instances but some.
+    pub fn keep_instances(&self, kept: &BTreeSet<InstanceId>) -> Result<(), AgentError> {
+        for name in names(&self.instances())? {
+            if instance_of(&name).is_some_and(|id| !kept.contains(&id)) {
+                remove_file(&self.instances().join(name))?;
+            }
+        }
+        Ok(())
+    }
+
     pub fn mounts(&self) -> PathBuf {
         self.root.join("mounts")
     }
@@ -163,6 +181,13 @@ pub(super) fn make_directory(path: &Path) -> Result<(), AgentError> {
     let mut builder = std::fs::DirBuilder::new();
     let made = builder.recursive(true).mode(0o700).create(path);
     made.map_err(|error| AgentError::system("make directory", path, error))
+}
+
+/// Whose a file among the instances is, also one that was not written to its end.
+fn instance_of(name: &str) -> Option<InstanceId> {
+    let name = name.strip_prefix('.').and_then(|name| name.strip_suffix(".new")).unwrap_or(name);
+    let (id, kind) = name.split_once('.')?;
+    id.parse().ok().map(InstanceId).filter(|_| ["toml", "token", "seal"].contains(&kind))
 }
 
 /// Names in a directory, in order; none if it is not there.

@@ -1,5 +1,6 @@
 //! Fragments on a disk, and what is not one.
 
+use crate::leaks;
 use crate::scene::*;
 use forebay_agent::daemon::{AgentConfig, NewFragment, StorageKind, TaskError};
 use forebay_model::ids::InstanceId;
@@ -104,5 +105,68 @@ fn what_cannot_be_is_refused() {
     let (parts, uses) = (scene.parts(INSTANCE), uses());
     let error = node.serve(&serving(INSTANCE, 0, (&parts, &uses)), &secrets(INSTANCE)).unwrap_err();
     assert!(matches!(error, TaskError::NotHere { .. }), "{error}");
+    scene.assert_disks_are_empty();
+}
+
+/// A removal that was cut off anywhere is ordered again only while the fragment is held.
+#[test]
+fn secrets_go_before_the_fragment_does() {
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
+    // Killed while it wrote.
+    fs::write(scene.path(&format!("state0/instances/.{INSTANCE}.token.new")), "secret").unwrap();
+    let note = scene.disk(0).join(id.to_string()).join("note");
+    fs::write(&note, "by an administrator").unwrap();
+    assert!(node.remove_fragment(id).is_err());
+    assert_eq!(node.held_fragments().unwrap().len(), 1);
+    assert_eq!(scene.of_instances(0), [""; 0]);
+    fs::remove_file(note).unwrap();
+    scene.tear_down(INSTANCE);
+    scene.assert_disks_are_empty();
+}
+
+#[test]
+fn a_record_that_was_not_written_to_its_end_goes_with_its_fragment() {
+    let scene = Scene::new(StorageKind::Directory);
+    let (node, id) = (scene.node(0), fragment(INSTANCE, 0));
+    let begun = scene.disk(0).join(format!(".{id}.json.new"));
+    fs::write(&begun, "{").unwrap();
+    node.remove_fragment(id).unwrap();
+    assert!(!begun.exists(), "the first one of a fragment");
+    node.make_fragment(&part(INSTANCE, 0, SMALL)).unwrap();
+    fs::write(&begun, "{").unwrap();
+    node.remove_fragment(id).unwrap();
+    scene.assert_disks_are_empty();
+}
+
+/// A power cut can bring back what was removed and take away what was written.
+#[test]
+fn secrets_of_which_there_is_no_fragment_are_removed_at_the_start() {
+    let scene = Scene::new(StorageKind::Directory);
+    scene.set_up(INSTANCE);
+    let left = ["7.token", "7.seal", ".8.seal.new", "of an administrator"];
+    for name in left {
+        fs::write(scene.path("state0/instances").join(name), "secret").unwrap();
+    }
+    scene.node(0).sweep_instances().unwrap();
+    let kept = ["seal", "token", "toml"].map(|kind| format!("{INSTANCE}.{kind}"));
+    assert_eq!(scene.of_instances(0), [&kept[..], &["of an administrator".to_owned()]].concat());
+    fs::remove_file(scene.path("state0/instances/of an administrator")).unwrap();
+    let served = scene.path("state0/instances/7.toml");
+    fs::write(&served, "by a server that lives").unwrap();
+    scene.node(0).sweep_instances().unwrap();
+    assert!(served.exists());
+    leaks::kill_with(&scene.path("state0"), "file-server");
+    // Its lock is held for a moment by a process that another thread is about to start.
+    wait_until("it is removed", || {
+        scene.node(0).sweep_instances().unwrap();
+        !served.exists()
+    });
+    fs::rename(scene.disk(0), scene.path("elsewhere")).unwrap();
+    assert!(scene.node(0).sweep_instances().is_err());
+    assert_eq!(scene.of_instances(0), kept, "a disk that is not there has lost nothing");
+    fs::rename(scene.path("elsewhere"), scene.disk(0)).unwrap();
+    scene.tear_down(INSTANCE);
     scene.assert_disks_are_empty();
 }

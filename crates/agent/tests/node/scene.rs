@@ -160,6 +160,15 @@ impl Scene {
         }
     }
 
+    /// What a node has written down of the instances that it serves, in order.
+    pub fn of_instances(&self, number: u64) -> Vec<String> {
+        let directory = std::fs::read_dir(self.path(&format!("state{number}/instances"))).unwrap();
+        let mut names: Vec<String> =
+            directory.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+        names.sort_unstable();
+        names
+    }
+
     /// What all clients share.
     pub fn striped(&self, instance: InstanceId) -> Target {
         Target {
